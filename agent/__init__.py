@@ -1,0 +1,1 @@
+"""The fault-detection agent: runs beside the training processes and reports what it sees."""

@@ -1,0 +1,80 @@
+"""The protocol between agents and the master: `POST /api/v1/agent/reports`, an agent token, JSON.
+
+A report is a batch of observations in the order in which they were made. `seq` grows by one for each
+report of one agent's life (`boot`), so that the master drops what it has seen. Who speaks is decided by
+the token alone; nothing in the body can claim another pod or node. Times are RFC 3339 UTC by the agent's
+clock, `sent_at` lets the master see the skew. The agent has no pydantic on its side of the wire:
+dataclasses here, validation by the master.
+"""
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+VERSION = 1
+MAX_OBSERVATIONS = 500
+MAX_TEXT = 8192  # characters of one line; longer ones are cut in the middle
+
+
+class Kind(StrEnum):
+    """What an observation tells. `data` of each:
+
+    agent_started: {"version", "pid", "node_agent": bool}
+    heartbeat: {"ranks": {"<rank>": RankState}, "log_at": time of the newest log line | null}
+        RankState: {"pid", "state": "R|S|D|T|Z|X", "cpu_ticks", "io_bytes", "voluntary_switches",
+        "step": int|null, "step_at": time|null, "children": int}
+    process_started: {"pid", "cmd"}                    (rank set)
+    process_exited: {"pid", "exit_code": int|null, "signal": int|null, "last_lines": [str]}   (rank set)
+    log_match: {"signature", "captured": {}, "line", "file", "line_no", "context": [str]}
+    progress: {"step", "steps_per_s": float|null}      (rank set or null for the pod)
+    stacks: {"pid", "frames": ["func (file:line)", …innermost first], "error": str|null}      (rank set)
+    kernel_line: {"signature", "captured": {}, "line"}                                (node agents only)
+    dropped: {"what", "count"}                         what the agent had to leave out
+    """
+
+    AGENT_STARTED = "agent_started"
+    HEARTBEAT = "heartbeat"
+    PROCESS_STARTED = "process_started"
+    PROCESS_EXITED = "process_exited"
+    LOG_MATCH = "log_match"
+    PROGRESS = "progress"
+    STACKS = "stacks"
+    KERNEL_LINE = "kernel_line"
+    DROPPED = "dropped"
+
+
+URGENT = frozenset({Kind.PROCESS_EXITED, Kind.LOG_MATCH, Kind.STACKS, Kind.KERNEL_LINE})
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One thing a probe saw. `at`: RFC 3339 UTC. `rank`: the global rank, or null."""
+
+    kind: Kind
+    at: str
+    rank: int | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an agent posts. `boot` is random per agent process; `seq` starts at 1."""
+
+    boot: str
+    seq: int
+    sent_at: str
+    observations: tuple[Observation, ...]
+    version: int = VERSION
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The master's answer: `ack` the seq now stored; `want` what the agent is asked to do:
+    {"stacks": true} collects and reports every rank's stack at once; {"patterns": ["literal", "re:…"]}
+    the job's own fault patterns, reported as log_match with signature `custom`."""
+
+    ack: int
+    want: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,167 @@
+"""What every adapter shares: the message it is given, the parts it makes, the answer it reads.
+
+An adapter translates and does nothing else: it cuts a message into what the provider takes, sends one
+part, and says what the answer means. It never retries, logs, stores or reads a clock.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from channels.transport import Network
+
+
+class Outcome(StrEnum):
+    """What a provider's answer means (DESIGN 6). A code that is not in a provider's table is TEMPORARY."""
+
+    DELIVERED = "delivered"
+    ACCEPTED = "accepted"
+    THROTTLED = "throttled"
+    TEMPORARY = "temporary"
+    REFUSED = "refused"
+    CHANNEL_BROKEN = "channel_broken"
+    AMBIGUOUS = "ambiguous"
+
+
+class Mend(StrEnum):
+    """What may still get a refused message through; each is tried once by the notifier."""
+
+    SIGN_AGAIN = "sign_again"  # a fresh timestamp; if refused again the channel is broken
+    PLAIN_TEXT = "plain_text"  # the provider did not like the form: the same words as plain text
+    SHORTEN = "shorten"  # too long all the same: half the size
+
+
+class Severity(StrEnum):
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    CRITICAL = "critical"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most `count` sends in any window of `per`."""
+
+    count: int
+    per: timedelta
+
+
+@dataclass(frozen=True)
+class Message:
+    """One rendered message. `text` is in the adapter's own `format`, already escaped for it.
+
+    Attributes:
+        id: the delivery's id, the same on every try.
+        title: one line of plain text, unescaped.
+        text: the body in the adapter's format (`markdown` dialect or plain text).
+        plain: the body as plain text: the fallback, the text part of a mail.
+        html: the body as HTML, for e-mail only.
+        severity: decides whether people are mentioned (`error` and `critical` only).
+        status: `firing` or `resolved`; a resolve message never mentions anybody.
+        link: where to read on, or None.
+        thread: the same for all messages of one incident, for mail threading, or None.
+        document: the machine-readable alert, for webhooks.
+        is_plain: the notifier asks for the plain form (after Mend.PLAIN_TEXT).
+    """
+
+    id: str
+    title: str
+    text: str
+    plain: str
+    severity: Severity
+    status: str = "firing"
+    html: str | None = None
+    link: str | None = None
+    thread: str | None = None
+    document: Mapping[str, Any] = field(default_factory=dict)
+    is_plain: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """One send. `n` of `of`; `payload` is what the adapter puts on the wire (less the signature)."""
+
+    n: int
+    of: int
+    payload: Mapping[str, Any]
+    message: Message
+
+
+@dataclass(frozen=True)
+class Recipient:
+    """The outcome for one address or number of a part."""
+
+    to: str
+    outcome: Outcome
+    code: str | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one send. `request` and `response` are redacted and clipped by the adapter."""
+
+    outcome: Outcome
+    http_status: int | None = None
+    code: str | None = None
+    message: str = ""
+    retry_after: timedelta | None = None
+    message_id: str | None = None
+    recipients: tuple[Recipient, ...] = ()
+    mend: Mend | None = None
+    request: str = ""
+    response: str = ""
+
+
+class ChannelConfig(BaseModel):
+    """Base of every kind's `config`. Secret fields are `SecretStr` (or dicts/lists of it): they are
+    encrypted at rest and answered masked; everything else is shown as it is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    def targets(self) -> tuple[str, ...]:
+        """The URLs (`https://…`, `smtp://…`) whose addresses are checked when the channel is saved."""
+        return ()
+
+    def lint(self) -> tuple[str, ...]:
+        """Warnings for whoever saves the channel; never a refusal."""
+        return ()
+
+
+class Adapter(Protocol):
+    """The seam. One instance per kind, stateless, shared by all threads.
+
+    Class attributes:
+        kind: the channel kind.
+        Config: its `config` model.
+        limits: what the provider allows a robot (empty: no limit known).
+        format: which template form the body needs: `markdown`, `lark`, `text` or `html` (text and HTML).
+        resend_when_unknown: whether a message whose answer was lost is sent again with the same id.
+        expires_after: how long a message is worth trying.
+    """
+
+    kind: ClassVar[str]
+    Config: ClassVar[type[ChannelConfig]]
+    limits: ClassVar[tuple[Limit, ...]]
+    format: ClassVar[str]
+    resend_when_unknown: ClassVar[bool]
+    expires_after: ClassVar[timedelta]
+
+    def escape(self, text: str) -> str:
+        """Make data literal in this adapter's format: no markup, mention or link of its own survives."""
+        ...
+
+    def parts(self, message: Message, config: Any) -> list[Part]:
+        """Cut into at most three parts within the provider's byte limits; the same message gives the
+        same parts every time. Keyword, mentions and "(1/3)" are in place."""
+        ...
+
+    def send(
+        self, part: Part, config: Any, network: Network, now: datetime, only: frozenset[str] | None = None
+    ) -> Answer:
+        """Send one part, sign it for `now`, and read the answer. Never raises for anything that the
+        network or the provider does. `only` names the recipients still to be told (e-mail)."""
+        ...

@@ -1,0 +1,1 @@
+"""Jobs, diagnosis, decision, recovery; the composition root (API, console, command line)."""

@@ -1,0 +1,90 @@
+"""The database: SQLite (one machine) or PostgreSQL, the same statements on both.
+
+`Store.write()` is one transaction that may write (`BEGIN IMMEDIATE` on SQLite, so that two writers queue
+instead of failing); `Store.read()` one that does not. Nothing commits but the end of the `with` block.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Dialect, Engine, create_engine, event, make_url, text
+from sqlalchemy.orm import DeclarativeBase, Session
+from sqlalchemy.types import JSON, TypeDecorator
+
+from notifier.clock import utcnow
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_BUSY_S = 30
+
+
+class Instant(TypeDecorator[datetime]):
+    """An aware UTC datetime, stored as whole microseconds since 1970: the same order on every database."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002
+        return None if value is None else (value - _EPOCH) // _MICROSECOND
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        return None if value is None else _EPOCH + value * _MICROSECOND
+
+
+class Base(DeclarativeBase):
+    """Every table of the notifier (`notifier/model.py`) and of the master (`master/model.py`)."""
+
+    type_annotation_map = {datetime: Instant, dict[str, Any]: JSON, list[Any]: JSON, list[str]: JSON}  # noqa: RUF012
+
+
+def make_engine(url: str, *, pool_size: int = 10) -> Engine:
+    """An engine with our pragmas. `url` is SQLAlchemy's (`sqlite:///…`, `postgresql+psycopg://…`)."""
+    if make_url(url).get_backend_name() != "sqlite":
+        return create_engine(url, pool_size=pool_size, max_overflow=20, pool_pre_ping=True)
+    engine = create_engine(url, pool_size=pool_size, max_overflow=20, connect_args={"timeout": _BUSY_S})
+
+    @event.listens_for(engine, "connect")
+    def _pragmas(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # the driver begins nothing by itself: we say which BEGIN
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        mode = connection.get_execution_options().get("sqlite_begin", "DEFERRED")
+        connection.exec_driver_sql(f"BEGIN {mode}")
+
+    return engine
+
+
+class Store:
+    """Hands out transactions. Shared by all threads of a process."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._writing = engine.execution_options(sqlite_begin="IMMEDIATE")
+
+    @property
+    def is_postgres(self) -> bool:
+        return self.engine.dialect.name == "postgresql"
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """One transaction that writes; commits at the end, rolls back on any exception."""
+        with Session(self._writing, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """One transaction that only reads."""
+        with Session(self.engine, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    def now(self, session: Session) -> datetime:
+        """The database's clock, by which leases run (SQLite's is this machine's)."""
+        if not self.is_postgres:
+            return utcnow()
+        moment: datetime = session.execute(text("select clock_timestamp()")).scalar_one()
+        return moment.astimezone(UTC)
