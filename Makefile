@@ -1,0 +1,49 @@
+# `make demo` shows the whole chain, `make test` passes the tests. Both make .venv ready by themselves.
+# Settings: PYTHON=python3.12, TORCH=torch==2.13.0, TORCH_INDEX=<an index of CPU builds>, PYTEST=<its arguments>
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+TORCH_INDEX ?=
+PYTEST ?=
+DEMO ?=
+BIN := .venv/bin
+export PYTHON TORCH TORCH_INDEX
+
+.PHONY: help demo test lint format setup lock clean
+
+help: ## say what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+
+demo: ## break a real PyTorch job on this machine and watch it recover (DEMO="--keep --seed 7")
+	@.ci/setup runtime
+	@$(BIN)/faultcast demo $(DEMO)
+
+test: lint ## everything CI asks for: style, types, imports, all tests
+	@echo "==> tests"
+	@$(BIN)/python -m pytest $(PYTEST)
+
+lint: ## style, types and import arrows
+	@.ci/setup dev
+	@echo "==> ruff, mypy, import-linter"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: ## put the code into shape
+	@.ci/setup dev
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+setup: ## make .venv ready for development
+	@.ci/setup dev
+
+lock: ## pin the dependencies anew (needs uv)
+	uv pip compile -q --universal --upgrade --python-version 3.11 --generate-hashes --no-header \
+	    --no-emit-index-url --no-emit-find-links --group build pyproject.toml -o requirements.lock
+	uv pip compile -q --universal --upgrade --python-version 3.11 --generate-hashes --no-header \
+	    --no-emit-index-url --no-emit-find-links --group build --group dev -c requirements.lock \
+	    pyproject.toml -o requirements-dev.lock
+
+clean: ## remove what was made here (.venv too)
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
