@@ -63,6 +63,9 @@ class Job(Base):
     restarts_used: Mapped[int] = mapped_column(default=0)  # infrastructure; progress gives them back
     unconditional_used: Mapped[int] = mapped_column(default=0)
     stop_requested: Mapped[bool] = mapped_column(default=False)
+    delete_requested: Mapped[bool] = mapped_column(
+        default=False
+    )  # unseen from now on; purged once its pods ended
     created_at: Mapped[datetime]
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
@@ -83,6 +86,7 @@ class Run(Base):
     last_log_at: Mapped[datetime | None]
     end_reason: Mapped[str] = mapped_column(default="")
     rhythm: Mapped[list[Any]]  # recent gaps between steps, seconds: the adaptive hang deadline
+    stacks_wanted_at: Mapped[datetime | None]  # every pod whose `stacks_at` is older is asked for its stacks
 
 
 class Pod(Base):
@@ -102,17 +106,29 @@ class Pod(Base):
     handle: Mapped[dict[str, Any]]
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
-    agent_boot: Mapped[str | None]
-    agent_seq: Mapped[int] = mapped_column(default=0)
     agent_seen_at: Mapped[datetime | None]
     agent_lost: Mapped[bool] = mapped_column(default=False)
+    stacks_at: Mapped[datetime | None]
+
+
+class AgentLife(Base):
+    """One life of an agent: the last report taken of it, so that none counts twice."""
+
+    __tablename__ = "agent_lives"
+    owner: Mapped[str] = mapped_column(primary_key=True)  # pod:<id> | node:<name>
+    boot: Mapped[str] = mapped_column(primary_key=True)
+    seq: Mapped[int]
+    seen_at: Mapped[datetime]
 
 
 class ObservationRow(Base):
     """What was seen, as received; the case file of a run is built from these rows alone."""
 
     __tablename__ = "observations"
-    __table_args__ = (Index("observations_run", "job_id", "run", "id"), Index("observations_node", "node", "id"))
+    __table_args__ = (
+        Index("observations_run", "job_id", "run", "id"),
+        Index("observations_node", "node", "id"),
+    )
     id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer(), "sqlite"), primary_key=True)
     job_id: Mapped[str | None]  # None: a node's
     run: Mapped[int | None]
@@ -130,7 +146,10 @@ class FaultEventRow(Base):
     """The lasting record of one diagnosis and decision (CONTRACT 3: fault event)."""
 
     __tablename__ = "fault_events"
-    __table_args__ = (UniqueConstraint("job_id", "run", "incident"), Index("fault_events_job", "job_id", "id"))
+    __table_args__ = (
+        UniqueConstraint("job_id", "run", "incident"),
+        Index("fault_events_job", "job_id", "id"),
+    )
     id: Mapped[str] = mapped_column(primary_key=True)
     job_id: Mapped[str]
     pool: Mapped[str]
