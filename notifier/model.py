@@ -83,6 +83,7 @@ class Alert(Base):
         ),
         Index("alerts_job", "job_id", "id"),
         Index("alerts_event", "event_id"),
+        Index("alerts_scope", "pool", "queue", "id"),
     )
     id: Mapped[str] = mapped_column(primary_key=True)
     pool: Mapped[str]
@@ -101,6 +102,7 @@ class Alert(Base):
     job_id: Mapped[str | None]
     job_name: Mapped[str | None]
     event_id: Mapped[str | None]
+    why: Mapped[str] = mapped_column(Text, default="")  # why nobody, or not everybody, was told
     repeats: Mapped[int] = mapped_column(default=0)
     created_at: Mapped[datetime]
     last_at: Mapped[datetime]
@@ -121,10 +123,13 @@ class Delivery(Base):
             postgresql_where=text("state in ('pending','retrying','sending')"),
         ),
         Index("deliveries_order", "channel_id", "order_key", "id"),
+        Index("deliveries_scope", "pool", "queue", "id"),
         Index("deliveries_job", "job_id", "id"),
         Index("deliveries_alert", "alert_id"),
         Index("deliveries_event", "event_id"),
         Index("deliveries_channel", "channel", "id"),
+        Index("deliveries_kind", "kind", "id"),
+        Index("deliveries_item", "item", "id"),
         Index("deliveries_state", "state", "id"),
         Index("deliveries_merged", "merged_into"),
     )
