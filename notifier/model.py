@@ -77,7 +77,11 @@ class Alert(Base):
     __tablename__ = "alerts"
     __table_args__ = (
         Index(
-            "alerts_open_dedup", "token_id", "source", "dedup_key", unique=True,
+            "alerts_open_dedup",
+            "token_id",
+            "source",
+            "dedup_key",
+            unique=True,
             sqlite_where=text("status = 'firing' and dedup_key is not null"),
             postgresql_where=text("status = 'firing' and dedup_key is not null"),
         ),
@@ -118,7 +122,9 @@ class Delivery(Base):
     __tablename__ = "deliveries"
     __table_args__ = (
         Index(
-            "deliveries_due", "shard", "next_attempt_at",
+            "deliveries_due",
+            "shard",
+            "next_attempt_at",
             sqlite_where=text("state in ('pending','retrying','sending')"),
             postgresql_where=text("state in ('pending','retrying','sending')"),
         ),
