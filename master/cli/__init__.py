@@ -1,0 +1,70 @@
+"""`faultcast`: the commands of CONTRACT 1.
+
+Heavy modules are imported when their command runs, so that help is quick.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from master.cli.errors import FAILED, REFUSED, CommandError, one_line
+
+# Baidu's CLI takes these bare or as --flag=true|false; the parser knows only flags with a value.
+BARE_FLAGS = frozenset(
+    {"--enable-fault-tolerance", "--enable-rdma", "--enable-bccl", "--host-network", "--privileged"}
+)
+# Typer does not export the base class of its usage errors.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs one command and exits: 0, 1, 2 or 3, one line on stderr, never a traceback."""
+    from master.cli.app import app  # noqa: PLC0415  the tree is built only when a command is run
+
+    arguments = spell_out(list(sys.argv[1:] if argv is None else argv))
+    try:
+        code = typer.main.get_command(app).main(arguments, prog_name="faultcast", standalone_mode=False)
+        sys.stdout.flush()
+    except CommandError as error:
+        _end(str(error), error.exit_code)
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # its words are the help itself
+            sys.stderr.write(f"{error}\n")
+            sys.exit(REFUSED)
+        _end(_usage(error), REFUSED)
+    except typer.Abort:
+        _end("not done: no answer was given", FAILED)
+    except KeyboardInterrupt:
+        _end("interrupted", 128 + signal.SIGINT)
+    except BrokenPipeError:
+        _leave_quietly()
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def spell_out(arguments: list[str]) -> list[str]:
+    """`--enable-rdma` alone as `--enable-rdma=true`."""
+    if arguments[:1] != ["job"]:
+        return arguments
+    return [f"{part}=true" if part in BARE_FLAGS else part for part in arguments]
+
+
+def _usage(error: Exception) -> str:
+    words = error.format_message() if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    return f"{words} (see: {context.command_path} --help)" if context else words
+
+
+def _end(message: str, code: int) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(f"faultcast: {one_line(message)}\n")
+    sys.exit(code)
+
+
+def _leave_quietly() -> None:
+    """Whoever read us has gone; Python's own flush at exit must not complain of it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(FAILED)

@@ -1,0 +1,23 @@
+"""The tree of commands."""
+
+import typer
+
+from master.cli import alerts, channels, deliveries, jobs, parts, pools, tokens
+
+app = typer.Typer(
+    name="faultcast",
+    help="Keeps PyTorch training jobs alive and tells people what happened, on every channel they use.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: whole flag names at any width, and half the start-up time
+)
+parts.register(app)
+app.add_typer(jobs.app, name="job")
+app.add_typer(channels.app, name="channel")
+app.add_typer(alerts.rules_app, name="alerts")
+app.add_typer(alerts.alert_app, name="alert")
+app.add_typer(deliveries.app, name="delivery")
+app.add_typer(pools.pool_app, name="pool")
+app.add_typer(pools.node_app, name="node")
+app.add_typer(tokens.app, name="token")

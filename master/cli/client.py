@@ -1,0 +1,178 @@
+"""The API's client: where the server is, who we are, and what its answers mean for the exit code."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from master.cli.errors import FAILED, REFUSED, UNREACHABLE, CommandError
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse, PoolManager
+
+DEFAULT_SERVER = "http://127.0.0.1:8642"
+PREFIX = "/api/v1"
+PAGE = 500
+TIMEOUT_S = 90.0  # a test message or a collection of stacks may take its time
+
+Json = Any
+
+
+class Client:
+    """One server, one token. Connects on first use."""
+
+    def __init__(self, server: str | None = None, token: str | None = None) -> None:
+        self.server = (server or setting("SERVER") or DEFAULT_SERVER).rstrip("/")
+        self._token = token
+        self._pool: PoolManager | None = None
+        parts = urlsplit(self.server)
+        if parts.scheme not in {"http", "https"} or not parts.netloc:
+            raise CommandError(f"--server: {self.server} is no address: give http://HOST:PORT")
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Json:
+        return self.call("GET", path, query=query)
+
+    def post(self, path: str, body: Json = None, query: Mapping[str, Any] | None = None) -> Json:
+        return self.call("POST", path, body={} if body is None else body, query=query)
+
+    def delete(self, path: str, query: Mapping[str, Any] | None = None) -> Json:
+        return self.call("DELETE", path, query=query)
+
+    def pages(self, path: str, query: Mapping[str, Any], count: int) -> Iterator[Json]:
+        """Up to `count` items of a list, page after page; 0 means all."""
+        cursor, left = None, count
+        while True:
+            limit = PAGE if count == 0 else min(left, PAGE)
+            page = self.get(path, {**query, "limit": limit, "cursor": cursor})
+            yield from page["items"]
+            cursor, left = page.get("next_cursor"), left - len(page["items"])
+            if not cursor or (count and left <= 0):
+                return
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Json:
+        """The answer's document. Raises CommandError for anything but success."""
+        response = self._send(method, path, body=body, query=query, headers=headers)
+        text = response.data.decode("utf-8", "replace")
+        if response.status == 204 or (response.status < 300 and not text.strip()):
+            return None
+        try:
+            document = json.loads(text)
+        except ValueError:
+            raise CommandError(
+                f"{self.server} answered {response.status} and no JSON: is it a Faultcast server?", FAILED
+            ) from None
+        if response.status >= 300:
+            raise refusal(response.status, document)
+        return document
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json,
+        query: Mapping[str, Any] | None,
+        headers: Mapping[str, str] | None,
+    ) -> "BaseHTTPResponse":
+        from urllib3 import PoolManager, Timeout  # noqa: PLC0415  `--help` need not wait for it
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
+        if self._pool is None:
+            self._pool = PoolManager(timeout=Timeout(connect=5, read=TIMEOUT_S), retries=False)
+        token = self._token or find_token()
+        sent = {"Accept": "application/json", **(headers or {})}
+        if token:
+            sent["Authorization"] = f"Bearer {token}"
+        data = None if body is None else json.dumps(body).encode()
+        if data is not None:
+            sent["Content-Type"] = "application/json"
+        url = self.server + PREFIX + path + _query(query)
+        try:
+            return self._pool.request(method, url, body=data, headers=sent, redirect=False)
+        except (HTTPError, UnicodeError, ValueError) as error:
+            raise unreachable(self.server, error) from None
+
+
+def segment(name: str) -> str:
+    """A name as one segment of a path."""
+    return quote(name, safe="")
+
+
+def refusal(status: int, problem: Json) -> CommandError:
+    """What a problem document (RFC 9457) says, as one line; 5xx and throttling are failures, not refusals."""
+    words = f"the server answered {status}"
+    if isinstance(problem, dict):
+        words = str(problem.get("detail") or problem.get("title") or words)
+        faults = [f"{fault['field']}: {fault['message']}" for fault in problem.get("errors") or ()]
+        if faults:
+            words = "; ".join(faults)
+    if status == 401:
+        words += " (give --token or FAULTCAST_TOKEN, or run where <data-dir>/admin.token can be read)"
+    return CommandError(words, FAILED if status >= 500 or status == 429 else REFUSED)
+
+
+def unreachable(server: str, error: Exception) -> CommandError:
+    reason = str(error).rpartition(": ")[2] or type(error).__name__
+    return CommandError(
+        f"cannot reach {server}: {reason}; start it with `faultcast up` or name it with --server", UNREACHABLE
+    )
+
+
+def setting(name: str) -> str | None:
+    """`FAULTCAST_<name>` from the environment, its `_FILE`, or `.env`: the same sources as the server's."""
+    variable = f"FAULTCAST_{name}"
+    for values in (os.environ, _dotenv()):
+        if values.get(variable):
+            return values[variable]
+        path = values.get(f"{variable}_FILE")
+        if path:
+            return _read(Path(path), f"{variable}_FILE")
+    return None
+
+
+def data_dir() -> Path:
+    """Where a server of this machine keeps its data, unless FAULTCAST_DATA_DIR says otherwise."""
+    chosen = setting("DATA_DIR")
+    if chosen:
+        return Path(chosen)
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(home) / "faultcast"
+
+
+def find_token() -> str | None:
+    token = setting("TOKEN")
+    if token:
+        return token
+    path = data_dir() / "admin.token"
+    return path.read_text(encoding="utf-8").strip() if os.access(path, os.R_OK) else None
+
+
+def _dotenv() -> Mapping[str, str | None]:
+    if not Path(".env").is_file():
+        return {}
+    from dotenv import dotenv_values  # noqa: PLC0415  most folders have no .env
+
+    return dotenv_values(".env")
+
+
+def _read(path: Path, name: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{name}: {path} cannot be read: {error}") from None
+
+
+def _query(query: Mapping[str, Any] | None) -> str:
+
+    pairs = [(key, value) for key, value in (query or {}).items() if value not in (None, "", ())]
+    return "?" + urlencode(pairs, doseq=True) if pairs else ""

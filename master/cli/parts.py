@@ -1,0 +1,112 @@
+"""The parts of the system as commands: `demo`, `up`, `server`, `worker`, `agent`, `migrate`, `standin`."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from master.cli.errors import REFUSED, CommandError
+
+if TYPE_CHECKING:
+    from notifier.settings import Settings
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", metavar="DIR", help="Where everything is kept [env: FAULTCAST_DATA_DIR]."),
+]
+Bind = Annotated[
+    str | None,
+    typer.Option("--bind", metavar="HOST:PORT", help="Address [env: FAULTCAST_BIND]."),
+]
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands, in the order in which a newcomer meets them."""
+    app.command("demo")(demo)
+    app.command("up")(up)
+    app.command("server")(server)
+    app.command("worker")(worker)
+    app.command("agent")(agent)
+    app.command("migrate")(migrate)
+    app.command("standin", context_settings=_PASS_ON)(standin)
+
+
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave server and data running, say where.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Fixes order and moments of the faults.")] = None,
+) -> None:
+    """Break a real PyTorch job here and watch it recover."""
+    from master.demo import run_demo  # noqa: PLC0415  each command imports its own part, so that help is quick
+
+    raise typer.Exit(run_demo(keep=keep, seed=seed))
+
+
+def up(
+    data_dir: DataDir = None,
+    bind: Bind = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Sending processes [env: FAULTCAST_WORKERS; default: 2].")
+    ] = None,
+) -> None:
+    """Run everything: API, console, master, workers."""
+    from master.up import run_up  # noqa: PLC0415
+
+    raise typer.Exit(run_up(settings(data_dir=data_dir, bind=bind, workers=workers)))
+
+
+def server(
+    data_dir: DataDir = None,
+    bind: Bind = None,
+    listen_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
+    ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Run API, console and master; workers run apart."""
+    from master.server import Endpoint, run_server  # noqa: PLC0415
+
+    endpoint = Endpoint(listen_fd=listen_fd, ready_fd=ready_fd)
+    raise typer.Exit(run_server(settings(data_dir=data_dir, bind=bind), endpoint))
+
+
+def worker(
+    concurrency: Annotated[int, typer.Option(min=1, max=1024, help="Sends on their way at once.")] = 64,
+    data_dir: DataDir = None,
+) -> None:
+    """Send what is due; as many of these as you like."""
+    from master.worker import run  # noqa: PLC0415
+
+    raise typer.Exit(run(settings(data_dir=data_dir), concurrency))
+
+
+def agent(
+    node: Annotated[bool, typer.Option("--node", help="The node's own agent, not a pod's.")] = False,
+) -> None:
+    """Watch a pod as its sidecar, or with --node a node."""
+    arguments = ["-m", "agent", *(["--node"] if node else [])]
+    os.execv(sys.executable, [sys.executable, "-P", *arguments])  # noqa: S606  no shell is wanted
+
+
+def migrate(data_dir: DataDir = None) -> None:
+    """Bring the database to this version's tables."""
+    from master.up import migrate_database  # noqa: PLC0415
+
+    typer.echo(migrate_database(settings(data_dir=data_dir)))
+
+
+def standin(context: typer.Context) -> None:
+    """Play the providers, for trying things out."""
+    from channels.standin import main  # noqa: PLC0415
+
+    raise typer.Exit(main(context.args))
+
+
+def settings(**given: object) -> "Settings":
+    """The settings with a command's own flags on top; what is wrong ends the command with exit code 2."""
+    from notifier.settings import SettingsError, load_settings  # noqa: PLC0415
+
+    try:
+        return load_settings(**given)
+    except SettingsError as error:
+        raise CommandError(str(error), REFUSED) from None

@@ -1,0 +1,83 @@
+"""Values of flags: K=V pairs, booleans, documents from files, secrets kept out of the process list."""
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from master.cli.errors import CommandError
+
+STDIN = "-"
+_TRUE, _FALSE = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
+
+
+def boolean(flag: str, value: str | None) -> bool | None:
+    """`true` or `false`; None where the flag was not given."""
+    if value is None:
+        return None
+    word = value.strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise CommandError(f"{flag}: {value} is neither true nor false: give {flag}=true or {flag}=false")
+    return word in _TRUE
+
+
+def pairs(flag: str, given: Iterable[str]) -> dict[str, str]:
+    """Repeated `K=V` as a mapping; the last one of a key wins."""
+    found = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise CommandError(f"{flag}: {text} has no KEY=VALUE: write {flag} NAME=VALUE")
+        found[key.strip()] = value
+    return found
+
+
+def read_text(flag: str, name: str) -> str:
+    """The text of a file, or of stdin for `-`."""
+    try:
+        return sys.stdin.read() if name == STDIN else Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{flag}: {name}: {error.strerror}: name a readable file") from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{flag}: {name} is not UTF-8 text") from None
+
+
+def read_document(flag: str, name: str) -> dict[str, Any]:
+    """A JSON or YAML file that holds one mapping."""
+    return parse_mapping(flag, read_text(flag, name))
+
+
+def parse_mapping(flag: str, text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = _yaml(flag, text)
+    if not isinstance(document, dict):
+        raise CommandError(f"{flag}: a mapping of names to values is wanted (JSON or YAML)")
+    return document
+
+
+def _yaml(flag: str, text: str) -> Any:
+    import yaml  # noqa: PLC0415  few commands need it
+
+    try:
+        # JSON first and last: a YAML date would be no JSON value.
+        return json.loads(json.dumps(yaml.safe_load(text)))
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" in line {where.line + 1}" if where else ""
+        raise CommandError(f"{flag}: neither JSON nor YAML{line}: {error}") from None
+
+
+def inline_or_file(flag: str, value: str) -> str:
+    """`@FILE` (or `@-`, stdin) as its text; anything else as it stands."""
+    return read_text(flag, value[1:]).strip() if value.startswith("@") else value
+
+
+def scalar(text: str) -> Any:
+    """A `--set` value: JSON where it is one (`true`, `3`, `["a"]`), else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
