@@ -4,12 +4,13 @@
 instead of failing); `Store.read()` one that does not. Nothing commits but the end of the `with` block.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Dialect, Engine, create_engine, event, make_url, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.types import JSON, TypeDecorator
 
@@ -88,3 +89,13 @@ class Store:
             return utcnow()
         moment: datetime = session.execute(text("select clock_timestamp()")).scalar_one()
         return moment.astimezone(UTC)
+
+
+def insert_new(session: Session, table: type[Base], row: Mapping[str, Any]) -> bool:
+    """Inserts `row` unless a unique index already holds its like; says whether it did.
+
+    Where another transaction is about to commit the same, this waits for it.
+    """
+    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(table).values(**row).on_conflict_do_nothing()
+    return session.execute(statement.returning(*table.__table__.primary_key)).first() is not None
