@@ -1,0 +1,1 @@
+"""Where pods run: one Protocol (`base.py`), one file a runtime."""
