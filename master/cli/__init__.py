@@ -42,6 +42,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         _end("interrupted", 128 + signal.SIGINT)
     except BrokenPipeError:
         _leave_quietly()
+    except Exception as error:  # the border of the command line: never a traceback
+        if os.environ.get("FAULTCAST_TRACEBACK"):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        _end(f"an error of ours: {what} (FAULTCAST_TRACEBACK=1 shows where)", FAILED)
     sys.exit(code if isinstance(code, int) else 0)
 
 

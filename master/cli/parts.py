@@ -20,6 +20,7 @@ Bind = Annotated[
     str | None,
     typer.Option("--bind", metavar="HOST:PORT", help="Address [env: FAULTCAST_BIND]."),
 ]
+Parent = Annotated[int | None, typer.Option(hidden=True)]  # whose death is ours (`up`)
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
@@ -62,10 +63,13 @@ def server(
     bind: Bind = None,
     listen_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
     ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
+    parent: Parent = None,
 ) -> None:
     """Run API, console and master; workers run apart."""
+    from master.processes import die_with  # noqa: PLC0415
     from master.server import Endpoint, run_server  # noqa: PLC0415
 
+    die_with(parent)
     endpoint = Endpoint(listen_fd=listen_fd, ready_fd=ready_fd)
     raise typer.Exit(run_server(settings(data_dir=data_dir, bind=bind), endpoint))
 
@@ -73,10 +77,13 @@ def server(
 def worker(
     concurrency: Annotated[int, typer.Option(min=1, max=1024, help="Sends on their way at once.")] = 64,
     data_dir: DataDir = None,
+    parent: Parent = None,
 ) -> None:
     """Send what is due; as many of these as you like."""
+    from master.processes import die_with  # noqa: PLC0415
     from master.worker import run  # noqa: PLC0415
 
+    die_with(parent)
     raise typer.Exit(run(settings(data_dir=data_dir), concurrency))
 
 

@@ -1,0 +1,223 @@
+"""`faultcast up`: Valkey, server and workers as children of one process that keeps them alive."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import structlog
+from sqlalchemy.exc import DBAPIError
+
+from master import logs
+from master.cli.errors import FAILED, REFUSED, CommandError
+from master.processes import Keeper, Program
+from master.runtimes.local import LocalRuntime
+from notifier.auth import bootstrap_admin
+from notifier.clock import utcnow
+from notifier.migrations import head, migrate
+from notifier.secretbox import open_box
+from notifier.settings import Settings, SettingsError
+from notifier.storage import Store, make_engine
+from notifier.valkey import Embedded, ValkeyError
+
+LOOK_EVERY_S = 0.1
+STOP_WITHIN_S = 12.0
+VALKEY_EVERY_S = 1.0
+
+log = structlog.get_logger()
+
+
+def run_up(settings: Settings) -> int:
+    """Serves until SIGTERM or SIGINT; returns the exit code."""
+    logs.configure(settings.log_format)
+    stop = _stop_on_signals()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(own_data_dir(settings.data_dir))
+        listener = stack.enter_context(listen(settings.host, settings.port))
+        _prepare(settings)
+        if settings.runtime == "local":
+            stack.callback(LocalRuntime(settings.data_dir, settings.local_nodes).shutdown)
+        bell = _Doorbell(stack.enter_context(_valkey(settings)))
+        env = _environment(settings, bell.valkey)
+        keeper = Keeper()
+        stack.callback(keeper.stop, STOP_WITHIN_S)
+        ready = _start_parts(keeper, settings, listener, env)
+        stack.callback(os.close, ready)
+        return _serve(keeper, bell, ready, stop, address=url_of(settings, listener))
+
+
+def migrate_database(settings: Settings) -> str:
+    """Brings the database to the newest form; answers what it is now."""
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    engine = make_engine(settings.sqlalchemy_url)
+    try:
+        migrate(engine)
+    except DBAPIError as error:
+        raise CommandError(f"FAULTCAST_DATABASE_URL: {error.orig}; is the database there?", FAILED) from None
+    finally:
+        engine.dispose()
+    return f"the database is at revision {head()}"
+
+
+@contextlib.contextmanager
+def own_data_dir(folder: Path) -> Iterator[None]:
+    """The data dir (0700) is ours alone while this lasts.
+
+    Raises:
+        CommandError: another `up` has it, or it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        lock = (folder / "up.lock").open("a+")
+    except OSError as error:
+        raise CommandError(f"--data-dir: {folder}: {error.strerror}; name a folder you may write") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            pid = lock.read().strip() or "?"
+            raise CommandError(
+                f"--data-dir: {folder} is in use by another `faultcast up` (pid {pid}); "
+                "stop it, or name another folder",
+                FAILED,
+            ) from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield
+
+
+@contextlib.contextmanager
+def listen(host: str, port: int) -> Iterator[socket.socket]:
+    """The listening socket. It outlives a server that dies: who calls meanwhile waits for the next one.
+
+    Raises:
+        CommandError: the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CommandError(
+            f"--bind: {host}:{port}: {reason}; stop what uses it, or choose another (--bind HOST:PORT)",
+            FAILED,
+        ) from None
+    with listener:
+        yield listener
+
+
+def url_of(settings: Settings, listener: socket.socket) -> str:
+    """The address at which we can be reached, with the real port."""
+    scheme = "https" if settings.tls_cert else "http"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{scheme}://{host}:{listener.getsockname()[1]}"
+
+
+def _stop_on_signals() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _prepare(settings: Settings) -> None:
+    """Tables, the key's check and the admin token, before anybody needs them."""
+    migrate_database(settings)
+    engine = make_engine(settings.sqlalchemy_url)
+    try:
+        store = Store(engine)
+        open_box(settings, store)
+        bootstrap_admin(store, settings.data_dir, utcnow())
+    except SettingsError as error:
+        raise CommandError(str(error), REFUSED) from None
+    finally:
+        engine.dispose()
+
+
+class _Doorbell:
+    """The embedded Valkey, if there is one. Without it alerts go out a second later: no reason to end."""
+
+    def __init__(self, valkey: Embedded | None) -> None:
+        self.valkey = valkey
+        self._next_look = 0.0
+
+    def look_after(self) -> None:
+        if self.valkey is None or time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + VALKEY_EVERY_S
+        try:
+            self.valkey.ensure()
+        except ValkeyError as error:
+            log.warning("valkey_is_gone", why=str(error))
+
+
+@contextlib.contextmanager
+def _valkey(settings: Settings) -> Iterator[Embedded | None]:
+    if settings.redis_url is not None:
+        yield None
+        return
+    try:
+        with Embedded(settings.data_dir) as valkey:
+            yield valkey
+    except ValkeyError as error:
+        raise CommandError(str(error), FAILED) from None
+
+
+def _environment(settings: Settings, valkey: Embedded | None) -> dict[str, str]:
+    """What our own flags and the embedded parts mean for the children."""
+    env = {
+        **os.environ,
+        "FAULTCAST_DATA_DIR": str(settings.data_dir.absolute()),
+        "FAULTCAST_BIND": settings.bind,
+    }
+    if valkey is not None:
+        env["FAULTCAST_REDIS_URL"] = valkey.url
+        env.pop("FAULTCAST_REDIS_URL_FILE", None)
+    return env
+
+
+def _start_parts(keeper: Keeper, settings: Settings, listener: socket.socket, env: dict[str, str]) -> int:
+    """Starts server and workers; answers the descriptor on which the server says that it serves."""
+    ready, say_ready = os.pipe()
+    parent = ["--parent", str(os.getpid())]
+    descriptors = ["--listen-fd", str(listener.fileno()), "--ready-fd", str(say_ready)]
+    keeper.start(
+        Program("server", ["server", *descriptors, *parent], env, pass_fds=(listener.fileno(), say_ready))
+    )
+    for n in range(settings.workers):
+        keeper.start(Program(f"worker-{n + 1}", ["worker", *parent], env))
+    os.set_blocking(ready, False)
+    return ready
+
+
+def _serve(keeper: Keeper, bell: "_Doorbell", ready: int, stop: threading.Event, *, address: str) -> int:
+    is_ready = False
+    while not stop.wait(LOOK_EVERY_S):
+        if not is_ready:
+            code = keeper.exit_code("server")
+            if code is not None:
+                return code or FAILED  # it has said why
+            is_ready = _has_word(ready)
+            if is_ready:
+                sys.stdout.write(f"ready {address}\n")
+                sys.stdout.flush()
+        keeper.look_after()
+        bell.look_after()
+    log.info("stopping")
+    return 0
+
+
+def _has_word(descriptor: int) -> bool:
+    try:
+        return bool(os.read(descriptor, 1))
+    except BlockingIOError:
+        return False
