@@ -54,6 +54,9 @@ class Limit:
 class Message:
     """One rendered message. `text` is in the adapter's own `format`, already escaped for it.
 
+    The adapter puts the title where the provider wants it, so `text` and `plain` begin below the title,
+    with what must survive shortening: culprit, decision, link.
+
     Attributes:
         id: the delivery's id, the same on every try.
         title: one line of plain text, unescaped.
@@ -120,7 +123,13 @@ class ChannelConfig(BaseModel):
     """Base of every kind's `config`. Secret fields are `SecretStr` (or dicts/lists of it): they are
     encrypted at rest and answered masked; everything else is shown as it is."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        str_strip_whitespace=True,
+        hide_input_in_errors=True,
+        populate_by_name=False,
+    )
 
     def targets(self) -> tuple[str, ...]:
         """The URLs (`https://…`, `smtp://…`) whose addresses are checked when the channel is saved."""

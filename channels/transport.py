@@ -1,1 +1,276 @@
 """The network as adapters see it. Targets are checked again at the connection actually dialled."""
+
+import http.client
+import io
+import json
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from ipaddress import ip_network
+from time import monotonic
+from typing import Any, ClassVar
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError, LocationValueError
+
+from channels.addresses import Cidr, parse
+from channels.dialling import ForbiddenTarget, Guard, NotSent, TimedReader, Unanswered, in_words
+
+__all__ = [
+    "ForbiddenTarget", "Network", "NotSent", "Response", "Unanswered", "check_target", "encode", "malformed",
+]  # fmt: skip
+
+MAX_BODY = 64 * 1024
+SAVE_LOOKUP_S = 3.0  # a name that cannot be looked up so long is judged when it is dialled
+CONNECTIONS_PER_HOST = 64
+HOSTS = 512
+SCHEMES = ("http", "https")
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer; `headers` in lower case, `body` cut at 64 KiB, `is_whole` unless its end was lost."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    is_whole: bool = True
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+    def json_object(self) -> dict[str, Any]:
+        """The body as a JSON object; empty when it is anything else."""
+        try:
+            found = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+def encode(document: Any) -> bytes:
+    """JSON as it goes over the wire: UTF-8 as it is, because providers count bytes."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
+def malformed(url: str, schemes: tuple[str, ...] = SCHEMES) -> str | None:
+    """What is wrong with a target's form, or None. Says nothing of where it leads."""
+    if re.search(r"[\x00-\x20\x7f\\]", url):
+        return "must not hold blanks, backslashes or control characters"
+    try:
+        parts = urllib3.util.parse_url(url)
+    except (HTTPError, UnicodeError):
+        return f"give a whole URL such as {schemes[-1]}://host/path"
+    if parts.scheme not in schemes or not parts.host or parts.port == 0:
+        return f"give a whole URL such as {schemes[-1]}://host/path"
+    if parts.auth is not None and parts.scheme in SCHEMES:
+        return "must not hold a user or password before the host"
+    return None
+
+
+def check_target(url: str, allow: tuple[Cidr, ...] | None) -> None:
+    """Used when a channel is saved: raises ForbiddenTarget if `url` leads to a forbidden address.
+
+    A name that does not resolve now is no refusal; what it resolves to is judged at each connection.
+    """
+    reason = malformed(url, (*SCHEMES, "smtp", "smtps"))
+    if reason is not None:
+        raise ForbiddenTarget(reason)
+    try:
+        Guard(allow).addresses(urllib3.util.parse_url(url).host or "", SAVE_LOOKUP_S)
+    except ForbiddenTarget:
+        raise
+    except NotSent:
+        return
+
+
+@dataclass(frozen=True)
+class Network:
+    """Guarded, pooled HTTP for all threads of a process, and the operator's own mail server.
+
+    The environment is not read: proxy, certificates and servers are those handed over.
+
+    Attributes:
+        allow: networks that may be dialled although they are private; None guards nothing.
+        proxy: `http://…` of a proxy for all HTTP, or None.
+        no_proxy: comma-separated hosts, domain suffixes and CIDRs that are dialled directly; `*` is all.
+        ca_bundle: certificates trusted instead of the system's, or None.
+        smtp_url: the operator's mail server, used by channels without one of their own, unguarded.
+        timeout_s: the longest a request may take, from first byte sent to last byte read.
+        smtp_timeout_s: the same for a mail.
+    """
+
+    allow: tuple[Cidr, ...] | None = ()
+    proxy: str | None = None
+    no_proxy: str = ""
+    ca_bundle: str | None = None
+    smtp_url: str | None = field(default=None, repr=False)
+    timeout_s: float = 20.0
+    smtp_timeout_s: float = 60.0
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        json: Any = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Response:
+        """Send one request; redirects are answers, not followed.
+
+        Raises:
+            NotSent: nothing left this machine (ForbiddenTarget: because it may not go there).
+            Unanswered: it left, and no answer came.
+        """
+        reason = malformed(url)
+        if reason is not None:
+            raise ForbiddenTarget(reason)
+        content = encode(json) if body is None and json is not None else body
+        kind = {"Content-Type": "application/json; charset=utf-8"} if json is not None else {}
+        sent = {"User-Agent": "Faultcast", "Accept-Encoding": "identity", **kind, **(headers or {})}
+        timeout = urllib3.Timeout(total=timeout_s or self.timeout_s)
+        try:
+            raw = self._pool(url).urlopen(
+                method, url, body=content, headers=sent, timeout=timeout,
+                redirect=False, retries=False, preload_content=False, decode_content=False,
+            )  # fmt: skip
+        except (LocationValueError, UnicodeError, ValueError):
+            raise NotSent("the target is not a URL that can be dialled") from None
+        except (HTTPError, OSError, http.client.HTTPException) as error:
+            raise Unanswered(_lost(error)) from None
+        return _read(raw)
+
+    def dial(self, host: str, port: int, *, guarded: bool, timeout_s: float) -> socket.socket:
+        """A connected socket, for protocols other than HTTP; never through the proxy."""
+        return (self._guard if guarded else Guard(None)).dial(host, port, timeout_s)
+
+    @cached_property
+    def tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.ca_bundle)
+
+    @cached_property
+    def _guard(self) -> Guard:
+        return Guard(self.allow)
+
+    def _pool(self, url: str) -> urllib3.PoolManager:
+        if self.proxy is None:
+            return self._direct
+        host = urllib3.util.parse_url(url).host or ""
+        if _is_listed(host, self.no_proxy):
+            return self._direct
+        # The proxy dials, so the target can only be judged by what its name means here.
+        check_target(url, self.allow)
+        return self._proxied
+
+    @cached_property
+    def _direct(self) -> urllib3.PoolManager:
+        return self._guarded(urllib3.PoolManager(HOSTS, maxsize=CONNECTIONS_PER_HOST, ssl_context=self.tls))
+
+    @cached_property
+    def _proxied(self) -> urllib3.PoolManager:
+        manager = urllib3.ProxyManager(
+            self.proxy or "", HOSTS, maxsize=CONNECTIONS_PER_HOST, ssl_context=self.tls
+        )
+        return _with_connections(manager, Guard(None))
+
+    def _guarded(self, manager: urllib3.PoolManager) -> urllib3.PoolManager:
+        return _with_connections(manager, self._guard)
+
+
+class _TimedResponse(http.client.HTTPResponse):
+    """Reads the whole answer within what urllib3 left of the time when it began to wait for it."""
+
+    def __init__(
+        self, sock: socket.socket, debuglevel: int = 0, method: str | None = None, url: str | None = None
+    ) -> None:
+        super().__init__(sock, debuglevel, method, url)
+        self.fp.close()
+        until = monotonic() + (sock.gettimeout() or 0.0)
+        self.fp = io.BufferedReader(TimedReader(sock, until))
+
+
+class _Guarded(HTTPConnection):
+    guard: ClassVar[Guard]
+    response_class = _TimedResponse
+
+    def _new_conn(self) -> socket.socket:
+        timeout = self.timeout if isinstance(self.timeout, int | float) else Network.timeout_s
+        return self.guard.dial(self.host, self.port or self.default_port, timeout)
+
+    def connect(self) -> None:
+        try:
+            super().connect()
+        except NotSent:
+            self.close()
+            raise
+        except (HTTPError, OSError, http.client.HTTPException, UnicodeError) as error:
+            self.close()
+            raise NotSent(_lost(error)) from None
+
+
+def _with_connections(manager: urllib3.PoolManager, guard: Guard) -> urllib3.PoolManager:
+    class Plain(_Guarded):
+        pass
+
+    class Secure(_Guarded, HTTPSConnection):
+        pass
+
+    class PlainPool(HTTPConnectionPool):
+        ConnectionCls = Plain
+
+    class SecurePool(HTTPSConnectionPool):
+        ConnectionCls = Secure
+
+    Plain.guard = Secure.guard = guard
+    manager.pool_classes_by_scheme = {"http": PlainPool, "https": SecurePool}
+    return manager
+
+
+def _read(raw: urllib3.BaseHTTPResponse) -> Response:
+    body, is_whole = b"", True
+    try:
+        while len(body) <= MAX_BODY and (chunk := raw.read(MAX_BODY, decode_content=False)):
+            body += chunk
+    except (HTTPError, OSError, http.client.HTTPException):
+        is_whole = False
+    drained = is_whole and len(body) <= MAX_BODY
+    with suppress(HTTPError, OSError):
+        raw.release_conn() if drained else raw.close()
+    headers = {name.lower(): value for name, value in raw.headers.items()}
+    return Response(raw.status, headers, body[:MAX_BODY], is_whole)
+
+
+def _lost(error: BaseException) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"the certificate is not trusted: {cause.verify_message}"
+        if isinstance(cause, ssl.SSLError):
+            return "TLS failed"
+        if isinstance(cause, OSError):
+            return in_words(cause)
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, urllib3.exceptions.TimeoutError):
+        return "timed out"
+    return "the connection failed"
+
+
+def _is_listed(host: str, no_proxy: str) -> bool:
+    address = parse(host.strip("[]"))
+    for entry in (part.strip().lower() for part in no_proxy.split(",")):
+        if entry == "*" or (entry and ("." + host.lower()).endswith("." + entry.lstrip("*."))):
+            return True
+        with suppress(ValueError):
+            if address is not None and address in ip_network(entry, strict=False):
+                return True
+    return False

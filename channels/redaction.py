@@ -1,0 +1,97 @@
+"""Keeps secrets out of everything that is stored or shown: requests, responses, messages, errors."""
+
+import base64
+import html
+import json
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+
+MAX_BYTES = 4096
+MIN_LENGTH = 4  # shorter ones would wipe out ordinary words
+HIDDEN = "***"
+
+# Parts of a webhook's path that every customer shares; anything else in it may be the key.
+PUBLIC_SEGMENTS = frozenset(
+    {"alert", "alerts", "api", "bot", "bots", "cgi-bin", "events", "hook", "hooks", "incoming", "notify"}
+    | {"open-apis", "post", "push", "robot", "robots", "send", "services", "webhook", "webhooks"}
+)
+
+
+def redact(text: str, secrets: Iterable[str], *, limit: int = MAX_BYTES) -> str:
+    """`text` without the secrets in any form they may travel in, at most `limit` bytes of UTF-8."""
+    pattern = _pattern(tuple(sorted({secret for secret in secrets if len(secret) >= MIN_LENGTH})))
+    clean = pattern.sub(HIDDEN, text) if pattern is not None else text
+    return clip(clean, limit)
+
+
+def clip(text: str, limit: int = MAX_BYTES) -> str:
+    """At most `limit` bytes of UTF-8, ended by `…` where something was cut off."""
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= limit:
+        return raw.decode()
+    return raw[: limit - len("…".encode())].decode("utf-8", "ignore") + "…"
+
+
+def in_url(url: str) -> tuple[str, ...]:
+    """What is secret in a URL: itself, its path and query, and every piece of them that is not common."""
+    try:
+        parts = urlsplit(url)
+        password, user = parts.password, parts.username
+    except ValueError:
+        return (url,)
+    values = [value for _, value in parse_qsl(parts.query)] + [value for value in (user, password) if value]
+    segments = [part for part in parts.path.split("/") if part.lower() not in PUBLIC_SEGMENTS]
+    tail = url.partition(parts.netloc)[2] if parts.netloc else ""
+    pieces = [url, tail, parts.path, *values, *segments]
+    return tuple(dict.fromkeys(form for piece in pieces for form in (piece, unquote(piece)) if form))
+
+
+def in_header(value: str) -> tuple[str, ...]:
+    """What is secret in a header's value: `Bearer TOKEN` hides TOKEN too, `Basic …` its password."""
+    found = [value, *value.split()]
+    for word in value.split()[1:]:
+        try:
+            found.extend(base64.b64decode(word, validate=True).decode().split(":", 1))
+        except ValueError:
+            continue
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _pattern(secrets: tuple[str, ...]) -> re.Pattern[str] | None:
+    forms = {form for secret in secrets for form in _forms(secret) if len(form) >= MIN_LENGTH}
+    if not forms:
+        return None
+    longest_first = sorted(forms, key=lambda form: (-len(form), form))
+    return re.compile("|".join(re.escape(form) for form in longest_first), re.IGNORECASE)
+
+
+def _forms(secret: str) -> set[str]:
+    raw = secret.encode("utf-8", "replace")
+    quoted = quote(secret, safe="", errors="replace")
+    return {
+        secret,
+        quoted,
+        quote(quoted, safe=""),
+        quote(secret, errors="replace"),
+        quote_plus(secret, errors="replace"),
+        html.escape(secret),
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        raw.hex(),
+        *_base64_forms(raw),
+    }
+
+
+def _base64_forms(raw: bytes) -> set[str]:
+    """Base64 of the secret alone, and of any text that it stands in (three ways to fall on the grid)."""
+    forms = {base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()}
+    for before in range(3):
+        whole = base64.b64encode(bytes(before) + raw).decode()
+        # Characters that also depend on what stands before or after the secret are left out.
+        start = -(-before * 8 // 6)
+        inner = whole[start : (before + len(raw)) * 8 // 6]
+        forms |= {inner, inner.replace("+", "-").replace("/", "_")}
+    return {form.rstrip("=") for form in forms if len(form) >= 2 * MIN_LENGTH}
