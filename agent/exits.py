@@ -1,0 +1,123 @@
+"""How a training process ended: the kernel's word, else the supervisor's, else torchelastic's."""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import struct
+from dataclasses import dataclass
+
+from agent import proc
+
+# pidfd_info of linux/pidfd.h (6.15): mask, cgroupid, thirteen 32-bit ids, exit_code; 64 bytes at first
+_GET_INFO = 0xC040FF0B
+_INFO_SIZE = 64
+_INFO_EXIT = 1 << 3
+_EXIT_CODE_AT = 60
+
+# torch/distributed/elastic/multiprocessing/api.py and errors/__init__.py
+_FAILED = re.compile(r"failed \(exitcode: (-?\d{1,6})\) local_rank: (\d{1,6}) \(pid: (\d{1,9})\)")
+
+
+@dataclass(frozen=True)
+class Exit:
+    """An exit code or a signal; neither where nobody could tell."""
+
+    code: int | None = None
+    signal: int | None = None
+
+    @property
+    def known(self) -> bool:
+        return self.code is not None or self.signal is not None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What torchelastic said of a worker."""
+
+    pid: int
+    local_rank: int
+    exit: Exit
+
+
+def from_wait_status(status: int) -> Exit:
+    """The kernel's encoding: the signal in the low seven bits, else the code in the next byte."""
+    signal = status & 0x7F
+    return Exit(signal=signal) if signal else Exit(code=status >> 8 & 0xFF)
+
+
+def from_returncode(code: int) -> Exit:
+    """Python's convention: a signal is negative."""
+    return Exit(signal=-code) if code < 0 else Exit(code=code)
+
+
+def torchelastic_failure(line: str) -> Failure | None:
+    match = _FAILED.search(line)
+    if match is None:
+        return None
+    code, local, pid = (int(part) for part in match.groups())
+    return Failure(pid, local, from_returncode(code))
+
+
+def supervised(line: str) -> tuple[int, Exit] | None:
+    """One line of exits.jsonl, or None if it is none."""
+    try:
+        entry = json.loads(line)
+        pid, code, signal = entry["pid"], entry.get("exit_code"), entry.get("signal")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    if not all(part is None or (isinstance(part, int) and abs(part) < 2**31) for part in (code, signal)):
+        return None
+    return (pid, Exit(None if signal else code, signal or None)) if isinstance(pid, int) else None
+
+
+class Watched:
+    """A live process and the descriptor that becomes readable when it ends (None on kernels without)."""
+
+    def __init__(self, pid: int, start: int) -> None:
+        self.pid = pid
+        self.start = start
+        self.fd: int | None = None
+        with contextlib.suppress(OSError):
+            self.fd = os.pidfd_open(pid)
+
+    def ended(self) -> bool:
+        """Whether it is over, asked of /proc: also true where the pid belongs to another by now."""
+        now = proc.stat(self.pid)
+        return now is None or now.start != self.start or (now.state in "ZX" and self._sole())
+
+    def _sole(self) -> bool:
+        """A zombie leader may stand before threads that still run; then the process is not over."""
+        with contextlib.suppress(OSError):
+            return len(os.listdir(f"/proc/{self.pid}/task")) <= 1  # noqa: PTH208  only the count matters
+        return True
+
+    def exit(self) -> Exit:
+        """How it ended. While a zombie its stat line says so (to those who may trace it); once it has
+        been reaped, the descriptor does."""
+        now = proc.stat(self.pid)
+        if now is not None and now.start == self.start and now.state in "ZX":
+            status = now.exit_status
+            if status or os.access(f"/proc/{self.pid}/io", os.R_OK):
+                return from_wait_status(status)
+        return self._from_descriptor()
+
+    def _from_descriptor(self) -> Exit:
+        if self.fd is None:
+            return Exit()
+        answer = bytearray(_INFO_SIZE)
+        struct.pack_into("=Q", answer, 0, _INFO_EXIT)
+        try:
+            fcntl.ioctl(self.fd, _GET_INFO, answer)
+        except OSError:
+            return Exit()  # the kernel is older than 6.15
+        (mask,) = struct.unpack_from("=Q", answer, 0)
+        if not mask & _INFO_EXIT:
+            return Exit()
+        return from_wait_status(struct.unpack_from("=i", answer, _EXIT_CODE_AT)[0])
+
+    def close(self) -> None:
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None

@@ -1,0 +1,257 @@
+"""Follows a growing log file through rotation and truncation, with bounded reads and a bounded backlog."""
+
+import contextlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.lines import Line, Splitter
+
+MAX_BACKLOG = 8 << 20  # further behind than this, the middle is left out
+KEPT = 1 << 20
+CHUNK = 64 << 10
+_PRINT = 64  # bytes before the offset that must still be there: a file may be emptied and grow back
+_RETIRE_AFTER_S = 30.0  # a renamed file is followed on until its writer has been quiet for so long
+_MAX_STREAMS = 4
+_PACKED = (".gz", ".xz", ".zst", ".bz2", ".lz4")
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a reader stood: before the first byte of the first line not yet seen whole."""
+
+    device: int
+    inode: int
+    offset: int
+    number: int | None
+    print: str
+
+    @classmethod
+    def parse(cls, entry: dict[str, Any]) -> "Position | None":
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            number = entry["number"]
+            return cls(
+                int(entry["device"]),
+                int(entry["inode"]),
+                max(0, int(entry["offset"])),
+                None if number is None else int(number),
+                str(entry["print"]),
+            )
+        return None
+
+
+class Stream:
+    """One open file."""
+
+    def __init__(self, fd: int, position: Position | None = None, *, at_end: bool = False) -> None:
+        self.fd = fd
+        facts = os.fstat(fd)
+        self.identity = (facts.st_dev, facts.st_ino)
+        self.offset = 0
+        self.skipped = 0
+        self.modified = facts.st_mtime
+        self.size = facts.st_size
+        self.quiet_since = 0.0
+        self.splitter = Splitter()
+        self._print = b""
+        if position is not None and self._before(position.offset).hex() == position.print:
+            self.offset = position.offset
+            self.splitter = Splitter(position.number)
+        elif at_end:
+            self.offset = facts.st_size
+            self.splitter.gap()
+        self._print = self._before(self.offset)
+        self._checked = 0
+
+    def read(self, limit: int) -> list[Line]:
+        """Lines that have ended since, of at most so many bytes."""
+        facts = os.fstat(self.fd)
+        found = self._after_truncation(facts)
+        self.modified, self.size = facts.st_mtime, facts.st_size
+        self._skip_backlog(facts.st_size)
+        chunk = os.pread(self.fd, min(limit, CHUNK), self.offset) if facts.st_size > self.offset else b""
+        if chunk.startswith(b"\0"):
+            chunk = self._past_hole(chunk)
+        self.offset += len(chunk)
+        self._print = (self._print + chunk[-_PRINT:])[-_PRINT:]
+        found += self.splitter.feed(chunk.lstrip(b"\0") if chunk.startswith(b"\0") else chunk)
+        return found
+
+    @property
+    def behind(self) -> bool:
+        return self.size > self.offset
+
+    def position(self) -> Position:
+        offset = self.offset - self.splitter.pending
+        return Position(*self.identity, offset, self.splitter.number, self._before(offset).hex())
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+    def _before(self, offset: int) -> bytes:
+        start = max(0, offset - _PRINT)
+        return os.pread(self.fd, offset - start, start) if offset > start else b""
+
+    def _after_truncation(self, facts: os.stat_result) -> list[Line]:
+        """copytruncate and `> log`: start over, and let no half line hang on to the new ones."""
+        changed, self._checked = facts.st_mtime_ns != self._checked, facts.st_mtime_ns
+        if facts.st_size >= self.offset and not (changed and self._overwritten()):
+            return []
+        found = self.splitter.rest()
+        self.splitter = Splitter()
+        self.offset, self._print = 0, b""
+        return found
+
+    def _overwritten(self) -> bool:
+        return bool(self._print) and not self._before(self.offset).endswith(self._print)
+
+    def _skip_backlog(self, size: int) -> None:
+        if size - self.offset <= MAX_BACKLOG:
+            return
+        self.skipped += size - KEPT - self.offset
+        self.offset = size - KEPT
+        self._print = self._before(self.offset)
+        self.splitter.gap()
+
+    def _past_hole(self, chunk: bytes) -> bytes:
+        """A writer that goes on at its old offset after a truncation leaves a hole before its text."""
+        with contextlib.suppress(OSError):
+            data = os.lseek(self.fd, self.offset, os.SEEK_DATA)
+            if data > self.offset:
+                self.offset, self._print = data, b""
+                return os.pread(self.fd, len(chunk), data)
+        return chunk
+
+
+def open_regular(path: Path) -> int | None:
+    """A descriptor of a regular file, never waiting for a pipe's other end; None if it is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
+
+
+class Follower:
+    """All generations of one log path, oldest first."""
+
+    def __init__(self, path: Path, positions: list[Position] | None = None, *, at_end: bool = False) -> None:
+        self.path = path
+        self._streams: list[Stream] = []
+        self._at_end = at_end
+        self._skipped = 0
+        self._saved = positions or []
+
+    def poll(self, limit: int, now: float) -> list[Line]:
+        """New whole lines of at most so many bytes; `now` is any clock that only grows."""
+        self._look()
+        found: list[Line] = []
+        for stream in self._streams:
+            lines = stream.read(max(1, limit))
+            limit -= CHUNK if stream.behind else 0
+            if lines or stream.behind or not stream.quiet_since:
+                stream.quiet_since = now
+            found += lines
+        self._retire(now, found)
+        return found
+
+    @property
+    def behind(self) -> bool:
+        return any(stream.behind for stream in self._streams)
+
+    @property
+    def modified(self) -> float | None:
+        """When something was last written; None while nothing has been."""
+        return max((stream.modified for stream in self._streams if stream.size), default=None)
+
+    def partial(self) -> str:
+        """The newest line, if it has not ended."""
+        return self._streams[-1].splitter.peek() if self._streams else ""
+
+    def take_skipped(self) -> int:
+        """Bytes left out since the last call."""
+        for stream in self._streams:
+            self._skipped += stream.skipped
+            stream.skipped = 0
+        skipped, self._skipped = self._skipped, 0
+        return skipped
+
+    def positions(self) -> list[Position]:
+        return [stream.position() for stream in self._streams] or self._saved
+
+    def close(self) -> None:
+        for stream in self._streams:
+            stream.close()
+        self._streams = []
+
+    def _look(self) -> None:
+        """Open what has come to stand at the path, and what was rotated away unseen before it."""
+        try:
+            facts = self.path.stat()
+        except OSError:
+            return
+        if any(stream.identity == (facts.st_dev, facts.st_ino) for stream in self._streams):
+            return
+        for path in [*self._rotated_unseen(facts), self.path]:
+            fd = open_regular(path)
+            if fd is not None:
+                self._streams.append(self._opened(fd))
+        self._saved, self._at_end = [], False
+        while len(self._streams) > _MAX_STREAMS:
+            self._streams.pop(0).close()
+
+    def _opened(self, fd: int) -> Stream:
+        facts = os.fstat(fd)
+        saved = [
+            place for place in self._saved if (place.device, place.inode) == (facts.st_dev, facts.st_ino)
+        ]
+        return Stream(fd, saved[0] if saved else None, at_end=self._at_end and not self._saved)
+
+    def _rotated_unseen(self, current: os.stat_result) -> list[Path]:
+        """Rotated siblings since what was followed last: saved by an earlier life, or newer than it."""
+        known = {stream.identity for stream in self._streams} | {(current.st_dev, current.st_ino)}
+        saved = {(place.device, place.inode) for place in self._saved}
+        if not self._streams and not saved - known:
+            return []
+        siblings: list[tuple[int, Path]] = []
+        for path in self._siblings():
+            facts = path.stat()
+            if (facts.st_dev, facts.st_ino) not in known:
+                siblings.append((facts.st_mtime_ns, path))
+        siblings.sort()
+        if self._streams:
+            after = int(self._streams[-1].modified * 1e9)
+            return [path for modified, path in siblings if modified > after]
+        ours = [n for n, (_, path) in enumerate(siblings) if _identity(path) in saved]
+        return [path for _, path in siblings[min(ours) :]] if ours else []
+
+    def _siblings(self) -> list[Path]:
+        with contextlib.suppress(OSError):
+            return [
+                path
+                for path in self.path.parent.iterdir()
+                if path.name.startswith((f"{self.path.name}.", f"{self.path.name}-"))
+                and path.suffix not in _PACKED
+                and path.is_file()
+            ]
+        return []
+
+    def _retire(self, now: float, found: list[Line]) -> None:
+        for stream in self._streams[:-1]:
+            if not stream.behind and now - stream.quiet_since > _RETIRE_AFTER_S:
+                found += stream.splitter.rest()
+                self._skipped += stream.skipped
+                stream.close()
+                self._streams.remove(stream)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    with contextlib.suppress(OSError):
+        facts = path.stat()
+        return facts.st_dev, facts.st_ino
+    return None

@@ -1,0 +1,142 @@
+"""Bytes of a log become lines: partial ones are joined, endless ones cut in the middle, colours removed."""
+
+import re
+from dataclasses import dataclass
+
+HEAD = 4096
+TAIL = 3968  # with HEAD and the note between them at most 8 KiB
+_LINE_END = re.compile(rb"\r?\n|\r(?!\n)")
+_ANSI = re.compile(
+    r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]"  # colours, cursor
+    r"|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)?"  # titles, links
+    r"|[PX^_][^\x1b]{0,512}(?:\x1b\\)?|[ -/]?[0-~])"
+)
+# everything but the tab that moves a cursor or forges a line end where the text is shown
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`number` counts from 1 by newlines; None after a gap, when nobody can tell."""
+
+    text: str
+    number: int | None
+
+
+def clean(raw: bytes) -> str:
+    """Text to read: no colours, no control characters, undecodable bytes replaced."""
+    text = raw.decode("utf-8", "replace")
+    if text.isprintable():
+        return text
+    return _CONTROL.sub("", _ANSI.sub("", text) if "\x1b" in text else text)
+
+
+class Splitter:
+    """Feed it chunks; it gives whole lines. It holds at most one line's head and tail.
+
+    A lone carriage return also ends a line (progress bars), but does not count as one.
+    """
+
+    def __init__(self, number: int | None = 1) -> None:
+        self.number = number
+        self._head = b""
+        self._tail = b""
+        self._length = 0
+        self._carriage = False  # the last chunk ended in a carriage return: a newline may belong to it
+
+    @property
+    def pending(self) -> int:
+        """Bytes held of a line that has not ended."""
+        return self._length + self._carriage
+
+    def feed(self, chunk: bytes) -> list[Line]:
+        if self._carriage:
+            chunk, self._carriage = b"\r" + chunk, False
+        if chunk.endswith(b"\r"):
+            chunk, self._carriage = chunk[:-1], True
+        if b"\r" not in chunk:
+            return self._by_newline(chunk)
+        found: list[Line] = []
+        start = 0
+        for end in _LINE_END.finditer(chunk):
+            self._take(chunk[start : end.start()])
+            self._finish(found, counts=end.group() != b"\r")
+            start = end.end()
+        self._take(chunk[start:])
+        return found
+
+    def gap(self) -> None:
+        """Bytes were left out: what is held belongs to no line that will end, and numbers are lost."""
+        self._head, self._tail, self._length, self._carriage = b"", b"", 0, False
+        self.number = None
+
+    def peek(self) -> str:
+        """What stands without an end so far."""
+        return clean(self._joined())
+
+    def rest(self) -> list[Line]:
+        """What stands without an end, for a file that will not grow."""
+        found: list[Line] = []
+        if self._length:
+            self._finish(found, counts=True)
+        self._carriage = False
+        return found
+
+    def _by_newline(self, chunk: bytes) -> list[Line]:
+        *whole, partial = chunk.split(b"\n")
+        found: list[Line] = []
+        for part in whole:
+            if self._length or len(part) > HEAD:
+                self._take(part)
+                self._finish(found, counts=True)
+            else:
+                found.append(Line(clean(part), self.number))
+                self.number = None if self.number is None else self.number + 1
+        self._take(partial)
+        return found
+
+    def _take(self, part: bytes) -> None:
+        if not part:
+            return
+        self._length += len(part)
+        room = HEAD - len(self._head)
+        if room > 0:
+            self._head += part[:room]
+            part = part[room:]
+        if part:
+            self._tail = (self._tail + part[-TAIL:])[-TAIL:]
+
+    def _finish(self, found: list[Line], *, counts: bool) -> None:
+        if counts or self._length:
+            found.append(Line(clean(self._joined()), self.number))
+        if counts and self.number is not None:
+            self.number += 1
+        self._head, self._tail, self._length = b"", b"", 0
+
+    def _joined(self) -> bytes:
+        left_out = self._length - len(self._head) - len(self._tail)
+        if not left_out:
+            return self._head + self._tail
+        return b"%s ...[%d bytes left out]... %s" % (
+            _no_torn_end(self._head),
+            left_out,
+            _no_torn_start(self._tail),
+        )
+
+
+def _no_torn_end(raw: bytes) -> bytes:
+    """Without the first bytes of a character whose rest was cut off."""
+    for back in range(1, min(4, len(raw)) + 1):
+        byte = raw[-back]
+        if byte & 0xC0 != 0x80:
+            needs = 1 + (byte >= 0xC0) + (byte >= 0xE0) + (byte >= 0xF0)
+            return raw[:-back] if needs > back else raw
+    return raw
+
+
+def _no_torn_start(raw: bytes) -> bytes:
+    """Without the last bytes of a character whose beginning was cut off."""
+    at = 0
+    while at < min(3, len(raw)) and raw[at] & 0xC0 == 0x80:
+        at += 1
+    return raw[at:]
