@@ -20,4 +20,14 @@ def new_id(prefix: str, now: datetime) -> str:
         value = int(now.timestamp() * 1000) << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS - 1)
         _last = max(value, _last + 1)
         value = _last
+    return _written(prefix, value)
+
+
+def first_id(prefix: str, moment: datetime) -> str:
+    """Not greater than any `new_id` of that moment or later: turns a span of time into a span of keys."""
+    value = max(0, int(moment.timestamp() * 1000)) << _RANDOM_BITS
+    return _written(prefix, value)
+
+
+def _written(prefix: str, value: int) -> str:
     return f"{prefix}_" + "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))

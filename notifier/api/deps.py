@@ -1,0 +1,119 @@
+"""What routes are given: the services of this process, who speaks, and the headers that many take."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Annotated, Protocol
+
+from fastapi import Depends, Header, Query, Request, Security
+from fastapi.responses import JSONResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from channels.transport import Network
+from notifier.auth import Principal, Role, authenticate
+from notifier.clock import utcnow
+from notifier.idempotency import HEADER, Answer
+from notifier.pages import DEFAULT_LIMIT, MAX_LIMIT, Ask
+from notifier.problems import Problem
+from notifier.secretbox import SecretBox
+from notifier.settings import Settings
+from notifier.storage import Store
+
+
+class Rings(Protocol):
+    """The doorbell, as far as routes need it: rung after the commit, never raising, never long."""
+
+    def ring(self, store: Store, shards: Collection[int]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Services:
+    """The parts of a server process; `app.state.services` holds them."""
+
+    store: Store
+    settings: Settings
+    box: SecretBox
+    bell: Rings
+    network: Network
+
+
+def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+Served = Annotated[Services, Depends(_services)]
+_bearer = HTTPBearer(auto_error=False, description="A token as `faultcast token create` gives it: `fct_…`.")
+
+
+def _principal(
+    services: Served, given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+) -> Principal:
+    found = None
+    if given is not None:
+        with services.store.read() as session:
+            found = authenticate(session, given.credentials, utcnow())
+    if found is None:
+        raise Problem(
+            401,
+            detail="send a valid token: Authorization: Bearer fct_…",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    return found
+
+
+Speaker = Annotated[Principal, Depends(_principal)]
+
+
+def allow(*roles: Role) -> Callable[[Principal], Principal]:
+    """A dependency that lets only these roles pass."""
+
+    def check(principal: Speaker) -> Principal:
+        if principal.role not in roles:
+            raise Problem(
+                403, detail=f"a token of role {principal.role} may not do this; it takes {' or '.join(roles)}"
+            )
+        return principal
+
+    return check
+
+
+Admin = Annotated[Principal, Depends(allow(Role.ADMIN))]
+Operator = Annotated[Principal, Depends(allow(Role.ADMIN, Role.OPERATOR))]
+Reader = Annotated[Principal, Depends(allow(Role.ADMIN, Role.OPERATOR, Role.VIEWER))]
+Publisher = Annotated[Principal, Depends(allow(Role.ADMIN, Role.OPERATOR, Role.PUBLISHER))]
+
+
+def _ask(
+    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT,
+    cursor: Annotated[
+        str | None, Query(max_length=100, description="`next_cursor` of the page before")
+    ] = None,
+) -> Ask:
+    return Ask(limit, cursor)
+
+
+Asked = Annotated[Ask, Depends(_ask)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(alias=HEADER, description="the same key and body again: done once, answered twice (for 24 h)"),
+]
+IfMatch = Annotated[
+    str | None, Header(alias="If-Match", description="change only this version: the `ETag` you were given")
+]
+
+
+def etag(version: int) -> str:
+    return f'"{version}"'
+
+
+def check_match(if_match: str | None, version: int) -> None:
+    """Raises a 412 when the caller means another version than the one that is stored."""
+    if if_match is None:
+        return
+    meant = {tag.strip().removeprefix("W/") for tag in if_match.split(",")}
+    if not meant & {"*", etag(version)}:
+        raise Problem(412, detail=f"it was changed since: it is now {etag(version)}; read it again")
+
+
+def answered(answer: Answer) -> JSONResponse:
+    return JSONResponse(answer.body, answer.status, answer.headers)

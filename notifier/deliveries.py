@@ -1,0 +1,262 @@
+"""The delivery log: what was told to whom, and where it was not, why. Rows become documents here."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pydantic import Field
+from sqlalchemy import ColumnElement, Select, or_, select
+from sqlalchemy.orm import Session
+
+from notifier.auth import Principal
+from notifier.documents import Document, Listed, Moment, scope_of
+from notifier.ids import first_id
+from notifier.model import Alert, Attempt, Delivery
+from notifier.pages import Ask, page
+from notifier.problems import not_found
+
+_SKEW = timedelta(hours=1)  # by how much an id may run ahead of its row's created_at
+
+
+class ErrorDocument(Document):
+    """The last error; `permanent`: it is not tried again."""
+
+    code: str | None
+    message: str
+    permanent: bool
+
+
+class RecipientDocument(Document):
+    to: str
+    outcome: str
+    code: str | None
+
+
+class DeliveryDocument(Document):
+    """One alert for one channel. `alert_id` is null for a digest, which has `digest_of` instead."""
+
+    id: str
+    alert_id: str | None
+    event_id: str | None
+    job_id: str | None
+    job_name: str | None
+    scope: str
+    channel: str
+    kind: str
+    item: str
+    items: list[str]
+    severity: str
+    status: str
+    trigger: str
+    state: str
+    attempt_count: int
+    created_at: Moment
+    first_attempt_at: Moment | None
+    delivered_at: Moment | None
+    latency_s: float | None = Field(description="from the alert to the provider's word")
+    next_attempt_at: Moment | None
+    expires_at: Moment
+    error: ErrorDocument | None
+    recipients: list[RecipientDocument]
+    provider_message_id: str | None
+    merged_into: str | None
+    digest_of: list[str] | None
+    why: str
+
+
+class MessageDocument(Document):
+    """As rendered for the last try."""
+
+    title: str
+    text: str
+    format: str
+
+
+class AttemptDocument(Document):
+    """One try to send one part; an `outcome` of null: on its way, or its worker died."""
+
+    n: int
+    part: int
+    parts: int
+    trigger: str
+    started_at: Moment
+    finished_at: Moment | None
+    latency_s: float | None
+    outcome: str | None
+    http_status: int | None
+    provider_code: str | None
+    provider_message: str | None
+    possible_duplicate: bool
+    recipients: list[RecipientDocument]
+    request: str | None
+    response: str | None
+
+
+class FullDeliveryDocument(DeliveryDocument):
+    message: MessageDocument | None = Field(description="null: not rendered yet, or expunged")
+    attempts: list[AttemptDocument]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """What narrows the list; None does not. `q` is looked for in titles, texts and providers' answers."""
+
+    job: str | None = None
+    event: str | None = None
+    alert: str | None = None
+    channel: str | None = None
+    kind: str | None = None
+    item: str | None = None
+    state: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    q: str | None = None
+
+
+def find(session: Session, principal: Principal, delivery_id: str) -> Delivery:
+    """The row, if it lies within the principal's scope.
+
+    Raises:
+        Problem: there is none (404).
+    """
+    row = session.get(Delivery, delivery_id)
+    if row is None or not principal.covers(row.pool, row.queue):
+        raise not_found("delivery", delivery_id)
+    return row
+
+
+def listed(session: Session, principal: Principal, filters: Filters, ask: Ask) -> Listed[DeliveryDocument]:
+    """One page, newest first."""
+    rows = _narrowed(select(Delivery).where(principal.only(Delivery.pool, Delivery.queue)), filters)
+    found = page(session, rows, Delivery.id, ask)
+    return Listed(items=documents(session, found.rows), next_cursor=found.next_cursor)
+
+
+def documents(session: Session, rows: Sequence[Delivery]) -> list[DeliveryDocument]:
+    members = _members(session, [row.id for row in rows if row.is_digest])
+    return [_document(row, members.get(row.id)) for row in rows]
+
+
+def full(session: Session, row: Delivery) -> FullDeliveryDocument:
+    """With the message as rendered for the last try, and every attempt."""
+    (short,) = documents(session, [row])
+    attempts = session.scalars(
+        select(Attempt).where(Attempt.delivery_id == row.id).order_by(Attempt.n, Attempt.part, Attempt.id)
+    )
+    return FullDeliveryDocument(
+        **short.model_dump(), message=_message(row), attempts=[_attempt(attempt) for attempt in attempts]
+    )
+
+
+def _narrowed(rows: Select[Delivery], filters: Filters) -> Select[Delivery]:
+    equal = {
+        Delivery.job_id: filters.job,
+        Delivery.event_id: filters.event,
+        Delivery.alert_id: filters.alert,
+        Delivery.channel: filters.channel,
+        Delivery.kind: filters.kind,
+        Delivery.item: filters.item,
+        Delivery.state: filters.state,
+    }
+    rows = rows.where(*(column == value for column, value in equal.items() if value is not None))
+    if filters.since is not None:
+        rows = rows.where(Delivery.created_at >= filters.since, Delivery.id >= first_id("dlv", filters.since))
+    if filters.until is not None:
+        last = first_id("dlv", filters.until + _SKEW)
+        rows = rows.where(Delivery.created_at < filters.until, Delivery.id < last)
+    return rows if filters.q is None else rows.where(_holds(filters.q))
+
+
+def _holds(words: str) -> ColumnElement[bool]:
+    told = select(Alert.id).where(
+        Alert.id == Delivery.alert_id,
+        or_(Alert.title.icontains(words, autoescape=True), Alert.body.icontains(words, autoescape=True)),
+    )
+    answered = select(Attempt.id).where(
+        Attempt.delivery_id == Delivery.id, Attempt.provider_message.icontains(words, autoescape=True)
+    )
+    columns = (Delivery.job_name, Delivery.channel, Delivery.error_message, Delivery.why)
+    here = (column.icontains(words, autoescape=True) for column in columns)
+    return or_(*here, told.exists(), answered.exists())
+
+
+def _members(session: Session, digests: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    if digests:
+        rows = select(Delivery.merged_into, Delivery.id).where(Delivery.merged_into.in_(digests))
+        for digest, member in session.execute(rows.order_by(Delivery.id)):
+            found[str(digest)].append(member)
+    return found
+
+
+def _document(row: Delivery, members: list[str] | None) -> DeliveryDocument:
+    return DeliveryDocument(
+        id=row.id,
+        alert_id=row.alert_id,
+        event_id=row.event_id,
+        job_id=row.job_id,
+        job_name=row.job_name,
+        scope=scope_of(row.pool, row.queue),
+        channel=row.channel,
+        kind=row.kind,
+        item=row.item,
+        items=row.items,
+        severity=row.severity,
+        status=row.status,
+        trigger=row.trigger,
+        state=row.state,
+        attempt_count=row.attempt_count,
+        created_at=row.created_at,
+        first_attempt_at=row.first_attempt_at,
+        delivered_at=row.delivered_at,
+        latency_s=_seconds(row.created_at, row.delivered_at),
+        next_attempt_at=row.next_attempt_at,
+        expires_at=row.expires_at,
+        error=_error(row),
+        recipients=[RecipientDocument(**recipient) for recipient in row.recipients],
+        provider_message_id=row.provider_message_id,
+        merged_into=row.merged_into,
+        digest_of=(members or []) if row.is_digest else None,
+        why=row.why,
+    )
+
+
+def _error(row: Delivery) -> ErrorDocument | None:
+    if row.error_code is None and row.error_message is None:
+        return None
+    return ErrorDocument(
+        code=row.error_code, message=row.error_message or "", permanent=bool(row.error_permanent)
+    )
+
+
+def _message(row: Delivery) -> MessageDocument | None:
+    if row.message is None:
+        return None
+    return MessageDocument(
+        title=row.message["title"], text=row.message["text"], format=row.message.get("format", "text")
+    )
+
+
+def _attempt(row: Attempt) -> AttemptDocument:
+    return AttemptDocument(
+        n=row.n,
+        part=row.part,
+        parts=row.parts,
+        trigger=row.trigger,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        latency_s=_seconds(row.started_at, row.finished_at),
+        outcome=row.outcome,
+        http_status=row.http_status,
+        provider_code=row.provider_code,
+        provider_message=row.provider_message,
+        possible_duplicate=row.possible_duplicate,
+        recipients=[RecipientDocument(**recipient) for recipient in row.recipients],
+        request=row.request,
+        response=row.response,
+    )
+
+
+def _seconds(start: datetime, end: datetime | None) -> float | None:
+    return None if end is None else round((end - start).total_seconds(), 3)
