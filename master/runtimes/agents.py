@@ -81,7 +81,7 @@ class Agents:
             (os.POSIX_SPAWN_DUP2, log, 1),
             (os.POSIX_SPAWN_DUP2, log, 2),
         ]
-        command = [self._python, "-m", "agent", *flags]
+        command = [self._python, "-P", "-m", "agent", *flags]
         try:
             return os.posix_spawn(self._python, command, dict(env), file_actions=actions, setsid=True)
         except OSError as error:

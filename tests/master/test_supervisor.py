@@ -18,8 +18,6 @@ from master.runtimes.local import LocalRuntime
 ANSWER_S = 20
 PYTHON = sys.executable
 REF = PodRef(pod_id="pod_a", job_id="job_a", run=0, index=0, node="node-1")
-IGNORES_TERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {}; time.sleep(600)"
-READY = "open('ready-{}', 'w').close()"
 
 
 @pytest.fixture
@@ -137,7 +135,9 @@ def test_leftovers_of_a_finished_command_are_ended(runtime: LocalRuntime) -> Non
 TREES = {
     "own sessions": "for i in 1 2 3; do setsid sh -c 'echo $$ >> pids; exec sleep 600' & done; sleep 600",
     "double fork": "(setsid sh -c 'setsid sh -c \"echo \\$\\$ >> pids; exec sleep 600\" &') ; sleep 600",
-    "ignores TERM": "for i in 1 2 3; do sh -c 'trap \"\" TERM; echo $$ >> pids; sleep 600 & wait' & done; trap '' TERM; wait",
+    "ignores TERM": (
+        "for i in 1 2 3; do sh -c 'trap \"\" TERM; echo $$ >> pids; sleep 600 & wait' & done; trap '' TERM; wait"
+    ),
     "stopped": "for i in 1 2 3; do sh -c 'echo $$ >> pids; kill -STOP $$; sleep 600' & done; wait",
     "empty environment": "for i in 1 2 3; do env -i sh -c 'echo $$ >> pids; exec sleep 600' & done; wait",
 }
@@ -156,7 +156,7 @@ def test_stop_ends_every_descendant(runtime: LocalRuntime, script: str) -> None:
 
 def test_grace_lets_a_process_finish_its_work(runtime: LocalRuntime) -> None:
     sh(runtime, "trap 'sleep 0.3; echo saved; exit 0' TERM; echo up > up; while :; do sleep 0.05; done")
-    until(lambda: (runtime._files(REF).folder.parents[1] / "work/up").exists())
+    until((runtime._files(REF).folder.parents[1] / "work/up").exists)
     runtime.stop_pod(REF, timedelta(seconds=10))
     assert settled(runtime).exit_code == 0
     assert "saved" in runtime.logs(REF, None, 1000).text
