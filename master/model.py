@@ -63,9 +63,7 @@ class Job(Base):
     restarts_used: Mapped[int] = mapped_column(default=0)  # infrastructure; progress gives them back
     unconditional_used: Mapped[int] = mapped_column(default=0)
     stop_requested: Mapped[bool] = mapped_column(default=False)
-    delete_requested: Mapped[bool] = mapped_column(
-        default=False
-    )  # unseen from now on; purged once its pods ended
+    delete_requested: Mapped[bool] = mapped_column(default=False)  # unseen; purged once its pods ended
     created_at: Mapped[datetime]
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]

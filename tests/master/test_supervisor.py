@@ -136,7 +136,7 @@ TREES = {
     "own sessions": "for i in 1 2 3; do setsid sh -c 'echo $$ >> pids; exec sleep 600' & done; sleep 600",
     "double fork": "(setsid sh -c 'setsid sh -c \"echo \\$\\$ >> pids; exec sleep 600\" &') ; sleep 600",
     "ignores TERM": (
-        "for i in 1 2 3; do sh -c 'trap \"\" TERM; echo $$ >> pids; sleep 600 & wait' & done; trap '' TERM; wait"
+        "for i in 1 2 3; do sh -c 'trap \"\" TERM; echo $$ >> pids; sleep 600 & wait' & done; wait"
     ),
     "stopped": "for i in 1 2 3; do sh -c 'echo $$ >> pids; kill -STOP $$; sleep 600' & done; wait",
     "empty environment": "for i in 1 2 3; do env -i sh -c 'echo $$ >> pids; exec sleep 600' & done; wait",
