@@ -1,8 +1,10 @@
 """Forms that documents of the API share: moments, scopes, names, pages."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Generic, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
@@ -47,8 +49,53 @@ Moment = Annotated[datetime, PlainSerializer(rfc3339, return_type=str), _MOMENT]
 GivenMoment = Annotated[
     AwareDatetime, AfterValidator(_in_range), PlainSerializer(rfc3339, return_type=str), _MOMENT
 ]
-Scope = Annotated[str, Field(pattern=SCOPE, description="`pool` or `pool/queue`", examples=["default"])]
-ChannelName = Annotated[str, Field(pattern=NAME, examples=["oncall-ding"])]
+Scope = Annotated[
+    str,
+    *matching(SCOPE, "give pool or pool/queue; each of letters, digits, - . _"),
+    Field(description="`pool` or `pool/queue`", examples=["default"]),
+]
+
+
+def one_of(values: Sequence[str]) -> tuple[AfterValidator, WithJsonSchema]:
+    """Annotations of a text that must be one of those; for sets that a table elsewhere defines."""
+
+    def check(value: str) -> str:
+        if value not in values:
+            raise ValueError(f"give one of {', '.join(values)}")
+        return value
+
+    return AfterValidator(check), WithJsonSchema({"type": "string", "enum": list(values)})
+
+
+def matching(pattern: str, mend: str) -> tuple[AfterValidator, WithJsonSchema]:
+    """Annotations of a text that must match; whoever gets it wrong is told the mend, not the pattern."""
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not compiled.fullmatch(value):
+            raise ValueError(mend)
+        return value
+
+    return AfterValidator(check), WithJsonSchema({"type": "string", "pattern": pattern})
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("no such time zone; give a name such as Asia/Shanghai or UTC") from None
+    return name
+
+
+TimeZone = Annotated[str, Field(max_length=64, examples=["Asia/Shanghai"]), AfterValidator(_zone)]
+ChannelName = Annotated[
+    str,
+    *matching(NAME, "use at most 63 letters, digits, - . _ (Chinese too), without blanks"),
+    Field(examples=["oncall-ding"]),
+]
+TokenName = Annotated[
+    str, *matching(rf"^{_PART}$", "use at most 63 letters, digits, - . _"), Field(examples=["ci"])
+]
 
 Item = TypeVar("Item")
 

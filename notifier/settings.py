@@ -9,7 +9,6 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dotenv import dotenv_values
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
@@ -17,6 +16,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
+
+from notifier.documents import TimeZone
 
 PREFIX = "FAULTCAST_"
 ENV_FILE = ".env"
@@ -50,14 +51,6 @@ def _bind(value: str) -> str:
     host, _, port = value.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError("give HOST:PORT, for example 127.0.0.1:8642")
-    return value
-
-
-def _timezone(value: str) -> str:
-    try:
-        ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("no such time zone; give a name such as Asia/Shanghai or UTC") from None
     return value
 
 
@@ -156,7 +149,7 @@ class Settings(BaseSettings):
     ca_bundle: File = None
     public_url: Annotated[str | None, AfterValidator(_http_url), _Blank] = None
     language: Literal["zh", "en"] = "zh"
-    timezone: Annotated[str, AfterValidator(_timezone)] = "Asia/Shanghai"
+    timezone: TimeZone = "Asia/Shanghai"
     runtime: Literal["local", "kubernetes"] = "local"
     local_nodes: int = Field(default=3, ge=1, le=1000)
     retention_days: int = Field(default=90, ge=1, le=36500)

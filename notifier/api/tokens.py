@@ -18,6 +18,7 @@ from notifier.documents import (
     Listed,
     Moment,
     Scope,
+    TokenName,
     scope_of,
     split_scope,
 )
@@ -27,17 +28,16 @@ from notifier.pages import page
 from notifier.problems import Problem, invalid, not_found
 
 router = APIRouter(prefix="/tokens", tags=["tokens"])
-_PART = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 
 
 class TokenBody(Body):
     """A token to be made. Without a scope it reaches all pools; `node` binds the token of a node's agent."""
 
-    name: Annotated[str, Field(pattern=_PART)]
+    name: TokenName
     role: Role
     scope: Scope | None = None
     expires_at: GivenMoment | None = None
-    node: Annotated[str, Field(pattern=_PART)] | None = None
+    node: TokenName | None = None
 
     @model_validator(mode="after")
     def _agents_have_a_node(self) -> "TokenBody":

@@ -1,0 +1,109 @@
+"""`/channels`: configured ways to reach people. Secrets go in and never come out."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import JSONResponse
+
+from notifier import channels
+from notifier.api.deps import (
+    Asked,
+    IdempotencyKey,
+    IfMatch,
+    Operator,
+    Reader,
+    Served,
+    Services,
+    answered,
+    check_match,
+    etag,
+)
+from notifier.channels import ChannelBody, ChannelChange, ChannelDocument, Editing
+from notifier.clock import utcnow
+from notifier.documents import Listed, Scope
+from notifier.idempotency import Answer, Call, once
+from notifier.model import Channel
+
+router = APIRouter(prefix="/channels", tags=["channels"])
+Name = Annotated[str, Path(max_length=200, examples=["oncall-ding"])]
+Within = Annotated[Scope | None, Query(description="which, where several scopes have that name")]
+_ETAG = {"ETag": {"description": "the version, for `If-Match`", "schema": {"type": "string"}}}
+
+
+@router.post("", status_code=201, response_model=ChannelDocument, responses={201: {"headers": _ETAG}})
+def create(
+    body: ChannelBody, principal: Operator, services: Served, key: IdempotencyKey = None
+) -> JSONResponse:
+    now = utcnow()
+    scope = channels.own_scope(principal, body.scope)
+    want = channels.wanted(body.kind, body.config, services.network)
+    call = Call(principal.token_id, key, "/channels", body.model_dump(mode="json"), now)
+    with services.store.write() as session:
+
+        def work() -> Answer:
+            row = Editing(session, services.box, now).create(body, want, scope)
+            shown = channels.document(row, want.config).model_dump(mode="json")
+            return Answer(201, shown, {"ETag": etag(row.version)})
+
+        answer = once(session, services.box, call, work)
+    return answered(answer)
+
+
+@router.get("")
+def list_channels(principal: Reader, services: Served, ask: Asked) -> Listed[ChannelDocument]:
+    with services.store.read() as session:
+        found = channels.listed(session, principal, ask)
+    items = [_shown(services, row) for row in found.rows]
+    return Listed(items=items, next_cursor=found.next_cursor)
+
+
+@router.get("/{name}", responses={200: {"headers": _ETAG}})
+def get(
+    name: Name, principal: Reader, services: Served, response: Response, scope: Within = None
+) -> ChannelDocument:
+    with services.store.read() as session:
+        row = channels.find(session, principal, name, scope)
+    response.headers["ETag"] = etag(row.version)
+    return _shown(services, row)
+
+
+@router.put("/{name}", responses={200: {"headers": _ETAG}})
+def change(
+    name: Name,
+    body: ChannelChange,
+    principal: Operator,
+    services: Served,
+    response: Response,
+    scope: Within = None,
+    if_match: IfMatch = None,
+) -> ChannelDocument:
+    """Replaces the whole; a masked secret that is repeated stays. What was held is told afterwards."""
+    with services.store.read() as session:
+        seen = channels.find(session, principal, name, scope)
+    check_match(if_match, seen.version)
+    channels.check_fixed(seen, body)
+    stored = channels.load_config(seen, services.box)
+    want = channels.wanted(seen.kind, body.config, services.network, stored)
+    with services.store.write() as session:
+        row = channels.find(session, principal, name, scope)
+        check_match(if_match or etag(seen.version), row.version)
+        Editing(session, services.box, utcnow()).change(row, body, want)
+    services.bell.ring(services.store, [row.shard])
+    response.headers["ETag"] = etag(row.version)
+    return channels.document(row, want.config)
+
+
+@router.delete("/{name}", status_code=204)
+def delete(
+    name: Name, principal: Operator, services: Served, scope: Within = None, if_match: IfMatch = None
+) -> Response:
+    """What was not sent yet becomes `failed`; the delivery log stays."""
+    with services.store.write() as session:
+        row = channels.find(session, principal, name, scope)
+        check_match(if_match, row.version)
+        Editing(session, services.box, utcnow()).delete(row)
+    return Response(status_code=204)
+
+
+def _shown(services: Services, row: Channel) -> ChannelDocument:
+    return channels.document(row, channels.load_config(row, services.box))

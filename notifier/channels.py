@@ -1,0 +1,289 @@
+"""Channels: made, shown with masked secrets, changed, taken away, and mended when they were broken."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+from sqlalchemy import ColumnElement, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session, aliased
+
+from channels.base import ChannelConfig
+from channels.config import join, masked, merge, split
+from channels.registry import ADAPTERS
+from channels.transport import ForbiddenTarget, Network, check_target
+from notifier.auth import Principal
+from notifier.documents import Body, ChannelName, Document, Moment, Scope, TimeZone, scope_of, split_scope
+from notifier.doorbell import shard_of
+from notifier.ids import new_id
+from notifier.model import Channel, Delivery
+from notifier.pages import Ask, Page, page
+from notifier.problems import conflict, invalid, not_found, of_validation
+from notifier.secretbox import SecretBox
+
+DEFAULT_SCOPE = "default"
+WAITING = ("pending", "retrying", "held")
+DELETED = "the channel was deleted before this was sent"
+DISABLED = "the channel was disabled before this was sent"
+TOO_LATE = "too old by the time the channel was mended"
+TOLD_BY_FALLBACK = "told by the fallback while this channel was broken"
+
+Config = Annotated[dict[str, Any], Field(description="by `kind`; secrets are answered masked")]
+Language = Literal["zh", "en"] | None
+
+
+class ChannelBody(Body):
+    """A channel to be made. Without a scope it is the token's own, or pool `default`."""
+
+    name: ChannelName
+    scope: Scope | None = None
+    kind: Annotated[str, Field(max_length=32, examples=["dingtalk"])]
+    config: Config
+    language: Language = Field(default=None, description="null: the rule's or the server's")
+    timezone: TimeZone | None = None
+    enabled: bool = True
+
+
+class ChannelChange(Body):
+    """A channel as it shall be from now on: what GET answers may be sent back with changes.
+
+    A masked secret that is repeated keeps what is stored. `name`, `scope` and `kind` cannot change.
+    """
+
+    config: Config
+    language: Language = None
+    timezone: TimeZone | None = None
+    enabled: bool = True
+    name: str | None = None
+    scope: str | None = None
+    kind: str | None = None
+    id: str | None = Field(default=None, description="ignored, like all that the server alone knows")
+    health: str | None = None
+    health_why: str | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+    warnings: list[str] | None = None
+
+
+class ChannelDocument(Document):
+    id: str
+    name: str
+    scope: str
+    kind: str
+    config: Config
+    language: str | None
+    timezone: str | None
+    enabled: bool
+    health: str = Field(description="`unknown`, `ok` or `broken`")
+    health_why: str
+    created_at: Moment
+    updated_at: Moment
+    warnings: list[str] = Field(description="what looks unusual; nothing was refused for it")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A config that was parsed and whose targets were looked at (outside of any transaction)."""
+
+    kind: str
+    config: ChannelConfig
+
+
+def wanted(
+    kind: str, given: Mapping[str, Any], network: Network, stored: ChannelConfig | None = None
+) -> Wanted:
+    """Parses and checks a config. Resolves names, so it must hold no transaction open.
+
+    Raises:
+        Problem: names the field and the mend.
+    """
+    if kind not in ADAPTERS:
+        raise invalid("kind", f"there is no such kind of channel; give one of {', '.join(ADAPTERS)}")
+    try:
+        config = merge(ADAPTERS[kind].Config, given, stored)
+    except ValidationError as error:
+        raise of_validation(error, under="config") from None
+    for target in config.targets():
+        try:
+            check_target(target, network.allow)
+        except ForbiddenTarget as error:
+            raise invalid(_field_of(config, target), str(error)) from None
+    return Wanted(kind, config)
+
+
+def own_scope(principal: Principal, scope: str | None) -> tuple[str, str]:
+    """Pool and queue of something new.
+
+    Raises:
+        Problem: they lie outside the token's scope (404).
+    """
+    if scope is None:
+        return principal.pool or DEFAULT_SCOPE, principal.queue or ""
+    pool, queue = split_scope(scope)
+    if not principal.covers(pool, queue):
+        raise not_found("scope", scope)
+    return pool, queue
+
+
+@dataclass(frozen=True)
+class Editing:
+    """Changes to channels, all in the caller's transaction."""
+
+    session: Session
+    box: SecretBox
+    now: datetime
+
+    def create(self, body: ChannelBody, want: Wanted, scope: tuple[str, str]) -> Channel:
+        """The new row.
+
+        Raises:
+            Problem: the name is taken in this scope (409).
+        """
+        channel_id = new_id("chn", self.now)
+        row = Channel(
+            id=channel_id,
+            pool=scope[0],
+            queue=scope[1],
+            name=body.name,
+            kind=want.kind,
+            health="unknown",
+            health_why="",
+            shard=shard_of(channel_id),
+            version=0,
+            created_at=self.now,
+        )
+        self._write(row, body, want)
+        self.session.add(row)
+        try:
+            self.session.flush()
+        except IntegrityError:
+            where = scope_of(*scope)
+            raise conflict(f"{where} already has a channel {body.name}; take another name") from None
+        return row
+
+    def change(self, row: Channel, body: ChannelChange, want: Wanted) -> None:
+        """Replaces all that may change. An edit mends; a channel that is switched off sends nothing more."""
+        row.health, row.health_why, row.paused_until = "unknown", "", None
+        self._write(row, body, want)
+        if row.enabled:
+            release_held(self.session, row, self.now)
+        else:
+            _close(self.session, row, state="suppressed", why=DISABLED)
+
+    def delete(self, row: Channel) -> None:
+        """What was not sent yet is `failed`; what was sent stays in the log."""
+        error = {"error_code": "channel_deleted", "error_message": DELETED, "error_permanent": True}
+        _close(self.session, row, state="failed", why=DELETED, **error)
+        self.session.delete(row)
+
+    def _write(self, row: Channel, body: ChannelBody | ChannelChange, want: Wanted) -> None:
+        plain, secret = split(want.config)
+        row.config = plain
+        row.secrets = self.box.seal(secret, owner=row.id)
+        row.language, row.timezone, row.enabled = body.language, body.timezone, body.enabled
+        row.version += 1
+        row.updated_at = self.now
+
+
+def find(session: Session, principal: Principal, name: str, scope: str | None = None) -> Channel:
+    """The channel of that name within the principal's reach.
+
+    Raises:
+        Problem: there is none (404), or there are several and no scope says which (409).
+    """
+    rows = select(Channel).where(Channel.name == name, principal.only(Channel.pool, Channel.queue))
+    if scope is not None:
+        pool, queue = split_scope(scope)
+        rows = rows.where(Channel.pool == pool, Channel.queue == queue)
+    found = session.scalars(rows.limit(2)).all()
+    if not found:
+        raise not_found("channel", name)
+    if len(found) > 1:
+        raise conflict(f"several scopes have a channel {name}: say which by ?scope=POOL or ?scope=POOL/QUEUE")
+    return found[0]
+
+
+def lookup(session: Session, pool: str, queue: str, names: set[str]) -> dict[str, Channel]:
+    """The channels that these names mean in that queue: the queue's own first, then the pool's."""
+    rows = select(Channel).where(
+        Channel.pool == pool, Channel.queue.in_({"", queue}), Channel.name.in_(names)
+    )
+    return {row.name: row for row in session.scalars(rows.order_by(Channel.queue))}
+
+
+def listed(session: Session, principal: Principal, ask: Ask) -> Page[Channel]:
+    return page(session, select(Channel).where(principal.only(Channel.pool, Channel.queue)), Channel.id, ask)
+
+
+def load_config(row: Channel, box: SecretBox) -> ChannelConfig:
+    """The config with its secrets, for the adapter."""
+    return join(ADAPTERS[row.kind].Config, row.config, box.open(row.secrets, owner=row.id))
+
+
+def document(row: Channel, config: ChannelConfig) -> ChannelDocument:
+    return ChannelDocument(
+        id=row.id,
+        name=row.name,
+        scope=scope_of(row.pool, row.queue),
+        kind=row.kind,
+        config=masked(config),
+        language=row.language,
+        timezone=row.timezone,
+        enabled=row.enabled,
+        health=row.health,
+        health_why=row.health_why,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        warnings=list(config.lint()),
+    )
+
+
+def check_fixed(row: Channel, body: ChannelChange) -> None:
+    """Raises a problem where a change names another name, scope or kind."""
+    fixed = {"name": row.name, "scope": scope_of(row.pool, row.queue), "kind": row.kind}
+    for field, value in fixed.items():
+        if getattr(body, field) not in {None, value}:
+            raise invalid(field, f"cannot be changed from {value}: make another channel instead")
+
+
+def mended(session: Session, row: Channel, now: datetime) -> None:
+    """The channel is seen to work (its test passed): it is well, and what was held is told."""
+    row.health, row.health_why = "ok", ""
+    release_held(session, row, now)
+
+
+def release_held(session: Session, row: Channel, now: datetime) -> None:
+    """What was held may be told now, less what the fallback delivered and what is too old.
+
+    All of it becomes due at the same moment, so the worker tells it in one digest.
+    """
+    fallback = aliased(Delivery)
+    told = select(fallback.id).where(
+        fallback.alert_id == Delivery.alert_id,
+        fallback.status == Delivery.status,
+        fallback.trigger == "fallback",
+        fallback.state.in_(("delivered", "accepted")),
+    )
+    held = (Delivery.channel_id == row.id, Delivery.state == "held")
+    _settle(session, (*held, told.exists()), state="suppressed", why=TOLD_BY_FALLBACK)
+    _settle(session, (*held, Delivery.expires_at <= now), state="expired", why=TOO_LATE)
+    _update(session, held, state="pending", why="", next_attempt_at=now)
+
+
+def _close(session: Session, row: Channel, **values: object) -> None:
+    _settle(session, (Delivery.channel_id == row.id, Delivery.state.in_(WAITING)), **values)
+
+
+def _settle(session: Session, which: Sequence[ColumnElement[bool]], **values: object) -> None:
+    _update(session, which, next_attempt_at=None, **values)
+
+
+def _update(session: Session, which: Sequence[ColumnElement[bool]], **values: object) -> None:
+    statement = update(Delivery).where(*which).values(**values)
+    session.execute(statement, execution_options={"synchronize_session": False})
+
+
+def _field_of(config: ChannelConfig, target: str) -> str:
+    return next((f"config.{name}" for name, value in split(config)[1].items() if value == target), "config")
