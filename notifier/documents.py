@@ -49,11 +49,6 @@ Moment = Annotated[datetime, PlainSerializer(rfc3339, return_type=str), _MOMENT]
 GivenMoment = Annotated[
     AwareDatetime, AfterValidator(_in_range), PlainSerializer(rfc3339, return_type=str), _MOMENT
 ]
-Scope = Annotated[
-    str,
-    *matching(SCOPE, "give pool or pool/queue; each of letters, digits, - . _"),
-    Field(description="`pool` or `pool/queue`", examples=["default"]),
-]
 
 
 def one_of(values: Sequence[str]) -> tuple[AfterValidator, WithJsonSchema]:
@@ -87,6 +82,11 @@ def _zone(name: str) -> str:
     return name
 
 
+Scope = Annotated[
+    str,
+    *matching(SCOPE, "give pool or pool/queue; each of letters, digits, - . _"),
+    Field(description="`pool` or `pool/queue`", examples=["default"]),
+]
 TimeZone = Annotated[str, Field(max_length=64, examples=["Asia/Shanghai"]), AfterValidator(_zone)]
 ChannelName = Annotated[
     str,
