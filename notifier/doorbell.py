@@ -1,0 +1,146 @@
+"""The doorbell: one coalesced RQ job says "there is work in this shard", and nothing else.
+
+The promise is in the database; a bell that is lost, refused or never heard costs about a second. So
+nothing here waits, retries or raises for the sake of Redis.
+"""
+
+import threading
+import zlib
+from collections.abc import Iterable, Mapping
+
+import structlog
+from redis import Redis, RedisError
+from redis import exceptions as redis_errors
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from rq import Queue
+from rq.exceptions import DuplicateJobError
+from rq.serializers import JSONSerializer
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from notifier.model import Shard
+from notifier.storage import Store
+
+SHARDS = 16
+QUEUE = "faultcast"
+DRAIN = "notifier.doorbell.drain"
+BELL_TTL_S = 60  # a bell nobody heard in that time: the poll has seen to it
+PATIENCE_S = 0.1  # for one answer of Redis
+
+log = structlog.get_logger()
+
+
+def shard_of(channel_id: str) -> int:
+    """The share of the work that a channel belongs to: the same in every process and release."""
+    return zlib.crc32(channel_id.encode()) % SHARDS
+
+
+def move_on(session: Session, shard: int) -> None:
+    """The next bell of this shard has a new name. Part of each claim's transaction.
+
+    RQ refuses a `unique` job as long as the hash of one with the same id exists, and the hash of a bell
+    whose worker was killed may exist for minutes.
+    """
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    session.execute(
+        insert(Shard)
+        .values(shard=shard, generation=1)
+        .on_conflict_do_update(index_elements=["shard"], set_={"generation": Shard.generation + 1})
+    )
+
+
+def bell_id(shard: int, generation: int) -> str:
+    """The RQ job's id."""
+    return f"bell-{shard}-{generation}"
+
+
+class Bell:
+    """Rings from a thread of its own, so that whoever committed an alert never waits for Redis."""
+
+    def __init__(self, redis_url: str | None) -> None:
+        self._redis = None if redis_url is None else connect(redis_url, retries=1)
+        self._pending: dict[int, Store] = {}
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_ringing = self._is_closed = False
+
+    def ring(self, store: Store, shards: Iterable[int]) -> None:
+        """After the commit: there is work in these shards. Never raises, never waits."""
+        if self._redis is None:
+            return
+        with self._changed:
+            self._pending.update(dict.fromkeys(shards, store))
+            if self._thread is None and not self._is_closed:
+                self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self, timeout_s: float = 1.0) -> bool:
+        """Wait until all that was rung so far has been tried; whether that is so."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._pending and not self._is_ringing, timeout_s)
+
+    def close(self) -> None:
+        """Ring what is pending and end."""
+        if self._thread is not None:
+            self.flush()
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(1.0)
+        if self._redis is not None:
+            self._redis.close()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._is_ringing = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._pending or self._is_closed)
+                if self._is_closed:
+                    return
+                pending, self._pending = self._pending, {}
+                self._is_ringing = True
+            self._ring_all(pending)
+
+    def _ring_all(self, pending: Mapping[int, Store]) -> None:
+        try:
+            for store in set(pending.values()):
+                self._ring(store, [shard for shard in pending if pending[shard] is store])
+        except (RedisError, OSError, DBAPIError) as error:
+            log.info("bell_not_rung", why=type(error).__name__)  # the message may name the server
+
+    def _ring(self, store: Store, shards: list[int]) -> None:
+        with store.read() as session:
+            found = select(Shard.shard, Shard.generation).where(Shard.shard.in_(shards))
+            generations = dict(session.execute(found).tuples().all())
+        queue = Queue(QUEUE, connection=self._redis, serializer=JSONSerializer)
+        for shard in shards:
+            try:
+                queue.enqueue(
+                    DRAIN,
+                    shard,
+                    job_id=bell_id(shard, generations.get(shard, 0)),
+                    unique=True,
+                    ttl=BELL_TTL_S,
+                    result_ttl=0,
+                    failure_ttl=0,
+                )
+            except DuplicateJobError:
+                continue  # it rings already
+
+
+def drain(_shard: int) -> None:
+    """What the bell's job names. Only `faultcast worker` acts on it (`notifier/listener.py`)."""
+    raise RuntimeError("the queue `faultcast` is served by `faultcast worker` alone")
+
+
+def connect(url: str, *, retries: int, timeout_s: float = PATIENCE_S) -> Redis:
+    """A client that never waits long."""
+    # One retry mends a pooled connection that the server closed; a slow server is not asked again.
+    retry = Retry(NoBackoff(), retries, supported_errors=(redis_errors.ConnectionError,))
+    return Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=PATIENCE_S * 10, retry=retry)

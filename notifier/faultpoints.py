@@ -1,0 +1,69 @@
+"""Named points at which a test may break this process, by `FAULTCAST_FAULTPOINT=name:nth:kill|raise|stall`.
+
+Costs one comparison when unset. `nth` counts the times that this process passes the point, 1 first.
+"""
+
+import os
+import signal
+import threading
+import time
+
+VARIABLE = "FAULTCAST_FAULTPOINT"
+POINTS = (
+    "accepted",  # the alert is written, not committed
+    "committed",  # committed, not yet answered
+    "rung",  # inside the bell's job
+    "claimed",  # the lease is ours
+    "intent_written",  # nothing has left yet
+    "bytes_sent",  # the provider has it, its answer is not read
+    "answer_read",  # the answer is read, not written
+    "outcome_written",  # committed
+    "acknowledged",  # nothing is left to do for this delivery
+)
+ACTIONS = ("kill", "raise", "stall")
+STALL_S = 30.0
+
+
+class InjectedError(RuntimeError):
+    """What `raise` raises."""
+
+
+class FaultPoint:
+    """One armed point of this process."""
+
+    def __init__(self, form: str) -> None:
+        name, _, rest = form.partition(":")
+        nth, _, action = rest.partition(":")
+        if name not in POINTS or action not in ACTIONS or not nth.isdecimal() or int(nth) < 1:
+            raise ValueError(
+                f"{VARIABLE}={form!r}: give NAME:NTH:ACTION, NAME of {', '.join(POINTS)}, "
+                f"ACTION of {', '.join(ACTIONS)}"
+            )
+        self._name, self._nth, self._action = name, int(nth), action
+        self._passed = 0
+        self._lock = threading.Lock()
+
+    def hit(self, name: str) -> None:
+        if name != self._name:
+            return
+        with self._lock:
+            self._passed += 1
+            is_due = self._passed == self._nth
+        if is_due:
+            self._act()
+
+    def _act(self) -> None:
+        if self._action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._action == "raise":
+            raise InjectedError(self._name)
+        time.sleep(STALL_S)
+
+
+_armed = FaultPoint(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
+
+
+def hit(name: str) -> None:
+    """Says that the process passes this point."""
+    if _armed is not None:
+        _armed.hit(name)

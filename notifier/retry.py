@@ -1,0 +1,150 @@
+"""What an answer means for its delivery: told, tried again and when, or given up. Pure."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from channels.base import Answer, Mend, Outcome, Recipient
+
+LADDER = tuple(timedelta(seconds=seconds) for seconds in (5, 15, 45, 120, 300, 600))
+THEN_EVERY = timedelta(minutes=15)
+JITTER = 0.2
+# Where a provider says "too fast" and not for how long: DingTalk's penalty is the longest known.
+THROTTLED_FIRST = timedelta(seconds=60)
+THROTTLED_AGAIN = timedelta(seconds=600)
+SHORTEST_WAIT = timedelta(seconds=1)
+
+TOLD = frozenset({Outcome.DELIVERED, Outcome.ACCEPTED})
+SETTLED = TOLD | {Outcome.REFUSED}  # of one recipient: not to be asked again
+
+LOST = "the worker was lost while it waited for the answer"
+NOT_REPEATED = "the answer was lost, and this kind of message is not repeated"
+EXPIRED = "nothing got through before it was too old"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What is known of a delivery when an answer has come.
+
+    Attributes:
+        tries: that cost a step of the ladder before.
+        mends: what was done already to get it through.
+        was_throttled: the channel's answer before this one was "too fast" as well.
+    """
+
+    delivery_id: str
+    tries: int
+    expires_at: datetime
+    mends: frozenset[str] = frozenset()
+    resend_when_unknown: bool = True
+    was_throttled: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of the delivery.
+
+    Attributes:
+        state: the delivery's next state.
+        again_at: when it is tried next (`retrying` only).
+        mend: it is tried again at once, with this done to it.
+        pause_until: nothing is sent on the channel before.
+        breaks_channel: the channel itself is at fault.
+    """
+
+    state: str
+    tries: int
+    why: str = ""
+    again_at: datetime | None = None
+    mend: Mend | None = None
+    pause_until: datetime | None = None
+    breaks_channel: bool = False
+
+    @property
+    def is_permanent(self) -> bool:
+        return self.state in ("failed", "expired")
+
+
+def after(answer: Answer, tried: Tried, now: datetime) -> Verdict:
+    """The verdict on the answer to the last part (or to the first that was not told)."""
+    if answer.mend is not None and answer.outcome not in TOLD and answer.mend not in tried.mends:
+        return Verdict("retrying", tried.tries, answer.message, again_at=now, mend=answer.mend)
+    match answer.outcome:
+        case Outcome.DELIVERED | Outcome.ACCEPTED:
+            return Verdict(answer.outcome.value, tried.tries)
+        case Outcome.THROTTLED:
+            pause = penalty(answer, was_throttled=tried.was_throttled)
+            again_at = min(now + pause, tried.expires_at)
+            return Verdict("retrying", tried.tries, answer.message, again_at, pause_until=now + pause)
+        case Outcome.AMBIGUOUS if not tried.resend_when_unknown:
+            return Verdict("unknown", tried.tries, f"{NOT_REPEATED}: {answer.message}")
+        case Outcome.TEMPORARY | Outcome.AMBIGUOUS:
+            return _later(tried, now, answer.message, answer.retry_after)
+        case Outcome.REFUSED | Outcome.CHANNEL_BROKEN:
+            is_channel = answer.outcome is Outcome.CHANNEL_BROKEN
+            return Verdict("failed", tried.tries, answer.message, breaks_channel=is_channel)
+
+
+def after_loss(tried: Tried, losses: int, now: datetime) -> Verdict:
+    """A worker died between its intent and the outcome, for the `losses`-th time with this delivery.
+
+    The first time it is sent again at once; a message that keeps killing workers climbs the ladder.
+    """
+    if not tried.resend_when_unknown:
+        return Verdict("unknown", tried.tries, f"{NOT_REPEATED}: {LOST}")
+    if losses <= 1:
+        return Verdict("retrying", tried.tries + 1, LOST, again_at=now)
+    return _later(tried, now, LOST, None)
+
+
+def penalty(answer: Answer, *, was_throttled: bool) -> timedelta:
+    """How long the channel keeps quiet after "too fast": as told, else our own guess."""
+    if was_throttled:
+        said, guess = answer.repeated_after or answer.retry_after, THROTTLED_AGAIN
+    else:
+        said, guess = answer.retry_after, THROTTLED_FIRST
+    return guess if said is None else max(said, SHORTEST_WAIT)
+
+
+def delay(tries: int, delivery_id: str) -> timedelta:
+    """How long to wait after the try that makes it `tries`; the same for the same delivery."""
+    step = LADDER[tries - 1] if tries <= len(LADDER) else THEN_EVERY
+    chance = zlib.crc32(f"{delivery_id}:{tries}".encode()) / 0xFFFFFFFF
+    return step * (1 - JITTER + 2 * JITTER * chance)
+
+
+def merge(known: Sequence[Recipient], heard: Sequence[Recipient]) -> tuple[Recipient, ...]:
+    """Every address with the last that was heard of it."""
+    latest = {recipient.to: recipient for recipient in known}
+    latest.update({recipient.to: recipient for recipient in heard})
+    return tuple(latest.values())
+
+
+def still_to_tell(recipients: Sequence[Recipient]) -> frozenset[str] | None:
+    """The addresses to ask again; None: nothing is known yet, so all."""
+    if not recipients:
+        return None
+    return frozenset(recipient.to for recipient in recipients if recipient.outcome not in SETTLED)
+
+
+def overall(answer: Answer, recipients: Sequence[Recipient]) -> Outcome:
+    """The outcome of a message to several addresses: told only when every one of them is."""
+    outcomes = {recipient.outcome for recipient in recipients}
+    if not outcomes or answer.outcome is Outcome.CHANNEL_BROKEN:
+        return answer.outcome
+    worst_first = (
+        Outcome.THROTTLED,
+        Outcome.TEMPORARY,
+        Outcome.AMBIGUOUS,
+        Outcome.CHANNEL_BROKEN,
+        Outcome.REFUSED,
+        Outcome.ACCEPTED,
+    )
+    return next((outcome for outcome in worst_first if outcome in outcomes), Outcome.DELIVERED)
+
+
+def _later(tried: Tried, now: datetime, why: str, told: timedelta | None) -> Verdict:
+    tries = tried.tries + 1
+    wait = delay(tries, tried.delivery_id) if told is None else max(told, SHORTEST_WAIT)
+    return Verdict("retrying", tries, why, again_at=min(now + wait, tried.expires_at))

@@ -1,0 +1,184 @@
+"""What each answer makes of a delivery."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from channels.base import Answer, Mend, Outcome, Recipient
+from notifier import retry
+from notifier.retry import Tried, Verdict, after, after_loss, delay, overall, still_to_tell
+
+NOW = datetime(2026, 11, 29, 3, 12, 41, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def seconds(count: float) -> timedelta:
+    return timedelta(seconds=count)
+
+
+def tried(**what: object) -> Tried:
+    return Tried(**{"delivery_id": "dlv_1", "tries": 0, "expires_at": NOW + 24 * HOUR, **what})  # type: ignore[arg-type]
+
+
+def answered(outcome: Outcome, **what: object) -> Answer:
+    return Answer(outcome, message="said so", **what)  # type: ignore[arg-type]
+
+
+def told(*pairs: tuple[str, Outcome]) -> list[Recipient]:
+    return [Recipient(to, outcome) for to, outcome in pairs]
+
+
+STATES = {
+    "delivered": (answered(Outcome.DELIVERED), tried(), "delivered"),
+    "accepted is not delivered": (answered(Outcome.ACCEPTED), tried(), "accepted"),
+    "temporary is tried again": (answered(Outcome.TEMPORARY), tried(), "retrying"),
+    "throttled is tried again": (answered(Outcome.THROTTLED), tried(), "retrying"),
+    "a lost answer is asked for again": (answered(Outcome.AMBIGUOUS), tried(), "retrying"),
+    "a lost answer of a phone call is not": (
+        answered(Outcome.AMBIGUOUS),
+        tried(resend_when_unknown=False),
+        "unknown",
+    ),
+    "refused is final": (answered(Outcome.REFUSED), tried(), "failed"),
+    "a broken channel ends its delivery": (answered(Outcome.CHANNEL_BROKEN), tried(), "failed"),
+    "refused with a mend is tried at once": (
+        answered(Outcome.REFUSED, mend=Mend.SHORTEN),
+        tried(),
+        "retrying",
+    ),
+    "each mend once": (
+        answered(Outcome.REFUSED, mend=Mend.SHORTEN),
+        tried(mends=frozenset({Mend.SHORTEN})),
+        "failed",
+    ),
+    "another mend is another chance": (
+        answered(Outcome.REFUSED, mend=Mend.PLAIN_TEXT),
+        tried(mends=frozenset({Mend.SHORTEN})),
+        "retrying",
+    ),
+    "a wrong signature may be the clock's fault": (
+        answered(Outcome.CHANNEL_BROKEN, mend=Mend.SIGN_AGAIN),
+        tried(),
+        "retrying",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "known", "state"), STATES.values(), ids=STATES)
+def test_state_after(answer: Answer, known: Tried, state: str) -> None:
+    assert after(answer, known, NOW).state == state
+
+
+def test_every_outcome_has_a_verdict() -> None:
+    for outcome in Outcome:
+        for resend in (True, False):
+            verdict = after(answered(outcome), tried(resend_when_unknown=resend), NOW)
+            assert (verdict.again_at is not None) == (verdict.state == "retrying")
+
+
+def test_only_a_broken_channel_breaks_the_channel() -> None:
+    broken = [outcome for outcome in Outcome if after(answered(outcome), tried(), NOW).breaks_channel]
+    assert broken == [Outcome.CHANNEL_BROKEN]
+
+
+def test_a_mend_is_tried_at_once_and_costs_no_step() -> None:
+    verdict = after(answered(Outcome.REFUSED, mend=Mend.PLAIN_TEXT), tried(tries=3), NOW)
+    assert verdict == Verdict("retrying", 3, "said so", again_at=NOW, mend=Mend.PLAIN_TEXT)
+
+
+@pytest.mark.parametrize(
+    ("tries", "step_s"),
+    [(0, 5), (1, 15), (2, 45), (3, 120), (4, 300), (5, 600), (6, 900), (7, 900), (90, 900)],
+)
+def test_the_ladder(tries: int, step_s: int) -> None:
+    for n in range(50):
+        known = tried(delivery_id=f"dlv_{n}", tries=tries)
+        verdict = after(answered(Outcome.TEMPORARY), known, NOW)
+        assert verdict.again_at is not None
+        assert 0.8 * step_s <= (verdict.again_at - NOW).total_seconds() <= 1.2 * step_s
+        assert verdict.tries == tries + 1
+
+
+def test_jitter_spreads_deliveries_and_is_the_same_for_each() -> None:
+    waits = [delay(1, f"dlv_{n}").total_seconds() for n in range(200)]
+    assert waits == [delay(1, f"dlv_{n}").total_seconds() for n in range(200)]
+    assert min(waits) < 4.2
+    assert max(waits) > 5.8
+
+
+@pytest.mark.parametrize("outcome", [Outcome.TEMPORARY, Outcome.AMBIGUOUS])
+def test_the_providers_word_wins_over_the_ladder(outcome: Outcome) -> None:
+    verdict = after(answered(outcome, retry_after=seconds(7)), tried(tries=5), NOW)
+    assert verdict.again_at == NOW + seconds(7)
+
+
+def test_a_try_beyond_the_end_is_not_planned() -> None:
+    known = tried(tries=9, expires_at=NOW + seconds(60))
+    assert after(answered(Outcome.TEMPORARY), known, NOW).again_at == NOW + seconds(60)
+
+
+PENALTIES = {
+    "as told": ({"retry_after": seconds(7)}, False, 7),
+    "nothing told": ({}, False, 60),
+    "nothing told, again": ({}, True, 600),
+    "told for the first time only": ({"retry_after": seconds(60)}, True, 60),
+    "told for both": ({"retry_after": seconds(60), "repeated_after": seconds(600)}, True, 600),
+    "told to come back at once": ({"retry_after": seconds(0)}, False, 1),
+}
+
+
+@pytest.mark.parametrize(("words", "again", "pause_s"), PENALTIES.values(), ids=PENALTIES)
+def test_too_fast_pauses_the_channel_and_costs_no_try(
+    words: dict[str, timedelta], again: bool, pause_s: float
+) -> None:
+    known = tried(tries=2, was_throttled=again)
+    verdict = after(answered(Outcome.THROTTLED, **words), known, NOW)
+    assert verdict.pause_until == verdict.again_at == NOW + seconds(pause_s)
+    assert verdict.tries == 2
+
+
+def test_a_lost_worker_costs_a_try_but_no_time() -> None:
+    assert after_loss(tried(tries=1), 1, NOW) == Verdict("retrying", 2, retry.LOST, again_at=NOW)
+
+
+def test_a_message_that_keeps_killing_workers_climbs_the_ladder() -> None:
+    verdict = after_loss(tried(tries=1), 2, NOW)
+    assert verdict.again_at is not None
+    assert verdict.again_at >= NOW + seconds(12)
+
+
+def test_a_lost_phone_call_is_not_repeated() -> None:
+    assert after_loss(tried(resend_when_unknown=False), 1, NOW).state == "unknown"
+
+
+RECIPIENTS = {
+    "all told": ((("a", Outcome.DELIVERED), ("b", Outcome.DELIVERED)), Outcome.DELIVERED),
+    "one later": ((("a", Outcome.DELIVERED), ("b", Outcome.TEMPORARY)), Outcome.TEMPORARY),
+    "one refused": ((("a", Outcome.DELIVERED), ("b", Outcome.REFUSED)), Outcome.REFUSED),
+    "one refused, one later": ((("a", Outcome.REFUSED), ("b", Outcome.TEMPORARY)), Outcome.TEMPORARY),
+    "one too fast": ((("a", Outcome.TEMPORARY), ("b", Outcome.THROTTLED)), Outcome.THROTTLED),
+    "one without receipt": ((("a", Outcome.DELIVERED), ("b", Outcome.ACCEPTED)), Outcome.ACCEPTED),
+}
+
+
+@pytest.mark.parametrize(("pairs", "expected"), RECIPIENTS.values(), ids=RECIPIENTS)
+def test_a_message_is_told_when_every_recipient_is(
+    pairs: tuple[tuple[str, Outcome], ...], expected: Outcome
+) -> None:
+    assert overall(answered(Outcome.TEMPORARY), told(*pairs)) is expected
+
+
+def test_without_recipients_the_answer_counts() -> None:
+    assert overall(answered(Outcome.THROTTLED), []) is Outcome.THROTTLED
+
+
+def test_what_is_heard_later_replaces_what_was_known() -> None:
+    known = told(("a", Outcome.DELIVERED), ("b", Outcome.TEMPORARY))
+    merged = retry.merge(known, told(("b", Outcome.DELIVERED)))
+    assert list(merged) == told(("a", Outcome.DELIVERED), ("b", Outcome.DELIVERED))
+
+
+def test_only_who_may_still_be_told_is_asked_again() -> None:
+    known = told(("a", Outcome.DELIVERED), ("b", Outcome.TEMPORARY), ("c", Outcome.REFUSED))
+    assert still_to_tell(known) == frozenset("b")
+    assert still_to_tell([]) is None
