@@ -1,0 +1,22 @@
+"""Known line forms of training logs and kernel logs, and the scanner that finds them.
+
+Used by the agent (live) and by `faultcast diagnose` (files). Standard library and google-re2 only.
+"""
+
+from agent.signatures.custom import check_pattern
+from agent.signatures.model import Isolate, Match, Role, Signature, Trigger
+from agent.signatures.scanner import SIGNATURES, Scanner, signature
+from agent.signatures.steps import step_of
+
+__all__ = [
+    "SIGNATURES",
+    "Isolate",
+    "Match",
+    "Role",
+    "Scanner",
+    "Signature",
+    "Trigger",
+    "check_pattern",
+    "signature",
+    "step_of",
+]

@@ -1,0 +1,151 @@
+"""What CUDA says through a training process, and the boilerplate that hangs on it."""
+
+from agent.signatures.model import Isolate, Role, Signature, Trigger
+
+CUDA = (
+    Signature(
+        "benign.advice",
+        r"(?:CUDA kernel errors might be|For debugging consider passing|"
+        r"Compile with `TORCH_USE_CUDA_DSA`|Search for `cudaError).*",
+        "",
+        Role.BENIGN,
+        "c10/cuda/CUDAException.cpp",
+    ),
+    Signature(
+        "benign.handled",
+        r".*(?:\(caught by|\bretrying\b|will retry|falling back).*",
+        "",
+        Role.BENIGN,
+        "an error that the program says it has dealt with",
+    ),
+    Signature(
+        "cuda.ecc",
+        r"CUDA error: uncorrectable ECC error.*",
+        "gpu_hardware",
+        Role.CULPRIT,
+        "ml-eng; jade-hpc 194",
+        trigger=Trigger.AT_ONCE,
+        hardware=True,
+        isolate=Isolate.ALWAYS,
+    ),
+    Signature(
+        "cuda.gpu_lost",
+        r"(?:CUDA error: )?(?:.*GPU (?:has fallen off the bus|is lost)).*",
+        "gpu_hardware",
+        Role.CULPRIT,
+        "nvidia-smi, NVML_ERROR_GPU_IS_LOST",
+        hardware=True,
+        isolate=Isolate.ALWAYS,
+    ),
+    Signature(
+        "cuda.oom",
+        r"(?:CUDA out of memory\..*|CUDA error: out of memory.*|HIP out of memory\..*)|"
+        r"(?:[\w.]+\.)?OutOfMemoryError: .*",
+        "cuda_oom",
+        Role.CULPRIT,
+        "ml-eng; FunASR 2006",
+        retryable=False,
+    ),
+    Signature(
+        "cuda.assert_line",
+        r".*\.cu[h]?:\d+: .*(?:block|thread): \[.*Assertion.*failed\.?",
+        "user_code_error",
+        Role.CULPRIT,
+        "nccl 1504",
+        retryable=False,
+    ),
+    Signature(
+        "cuda.assert",
+        r"CUDA error: device-side assert triggered.*",
+        "user_code_error",
+        Role.CULPRIT,
+        "nccl 1504",
+        retryable=False,
+    ),
+    Signature(
+        "cuda.env",
+        r"CUDA error: (?:no kernel image is available|invalid device function|PTX).*|"
+        r".*CUDA driver version is insufficient.*",
+        "env_mismatch",
+        Role.CULPRIT,
+        "common knowledge",
+        retryable=False,
+    ),
+    Signature(
+        "cuda.user",
+        r"CUDA error: (?:misaligned address|invalid configuration|invalid argument|"
+        r"invalid device ordinal|the launch timed out).*",
+        "user_code_error",
+        Role.CULPRIT,
+        "common knowledge",
+        retryable=False,
+    ),
+    Signature(
+        "cuda.fork",
+        r"Cannot re-initialize CUDA in forked subprocess.*",
+        "user_code_error",
+        Role.CULPRIT,
+        "common knowledge",
+        retryable=False,
+    ),
+    Signature(
+        "cuda.fabric",
+        r".*(?:[Ee]rror 802: system not yet initialized|system not yet initialized).*",
+        "nvlink_fabric",
+        Role.CULPRIT,
+        "35710: the fabric manager is not up",
+        hardware=True,
+        isolate=Isolate.ALWAYS,
+    ),
+    Signature(
+        "cuda.container",
+        r".*Failed to initialize NVML: (?:Unknown Error|Insufficient Permissions).*|"
+        r".*nvml error: driver (?:not loaded|/library version mismatch).*",
+        "container_gpu_lost",
+        Role.CULPRIT,
+        "nvidia-container-toolkit: devices lost after systemd reload",
+    ),
+    Signature(
+        "cuda.no_device",
+        r"(?:CUDA error: no CUDA-capable device is detected|No CUDA GPUs are available|"
+        r"Found no NVIDIA driver).*",
+        "container_gpu_lost",
+        Role.CULPRIT,
+        "hf_hub 4134, LlamaFactory 8968",
+        hardware=True,
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
+        "cuda.busy",
+        r".*CUDA-capable device\(s\) is/are busy or unavailable.*",
+        "container_gpu_lost",
+        Role.CULPRIT,
+        "nvrx 18: a leftover process holds the device",
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
+        "cuda.illegal_access",
+        r"CUDA error: an illegal memory access.*",
+        "user_code_error",
+        Role.CULPRIT,
+        "152780: application or device; host evidence decides",
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
+        "cuda.other",
+        r"CUDA error: (?P<error>.*)",
+        "unknown",
+        Role.CULPRIT,
+        "ml-eng",
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
+        "cuda.library",
+        r".*\b(?:CUBLAS|CUDNN|CUSOLVER)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED|EXECUTION_FAILED|"
+        r"INTERNAL_ERROR).*",
+        "unknown",
+        Role.CULPRIT,
+        "nvrx registry",
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+)

@@ -1,0 +1,152 @@
+"""Takes off what launchers, loggers and libraries write in front of a line's own words."""
+
+import re
+from dataclasses import dataclass
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# Container logs: `2026-01-12T03:00:04.1Z stdout F `; any logger: `2026-01-12 03:00:04,123 `.
+_STAMP = re.compile(
+    r"\[?\d{4}-\d\d-\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?\s*"
+    r"(?:std(?:out|err) [FP] )?(?:- )?"
+)
+# `[rank3]:` of torch; `[default3]:` of torchrun, `[1,3]<stderr>:` of mpirun, `(RayWorkerWrapper pid=7)`.
+_RANK = re.compile(r"\[rank(\d+)\]:\s?")
+_TEE = re.compile(
+    r"\[(?:default|[A-Za-z_]\w*?)?(\d+)\]:\s?|\[\d+,\d+\]<std(?:out|err)>:\s?|\(\w+ pid=\d+[^)]*\)\s*"
+)
+_NCCL = re.compile(
+    r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<dev>-?\d+)\] (?:\S+\.(?:cc|h|cu):\d+ )?(?:\(\w+\) )?"
+    r"NCCL (?P<level>WARN|INFO|TRACE|ABORT|VERSION|ERROR) "
+)
+# `[E901 05:20:03.445 ProcessGroupNCCL.cpp:684] `, older `[E ProcessGroupNCCL.cpp:414] `; in exceptions too.
+_C10 = re.compile(
+    r"\[(?P<level>[IWEF])\d{0,8}\s?[\d:. ]{0,40}(?P<file>[\w.]{1,80}\.(?:cpp|hpp|cu|h)):\d+\]\s*"
+)
+_GROUP = re.compile(r"\[(?:PG [^\]]*?Rank (\d+)|Rank (\d+)|PG[^\]]*|c10d)\]:?\s*")
+# `E1129 15:58:00.825000 19613 torch/…/api.py:1002] `; `WARNING:torch.distributed.elastic.…:`.
+_GLOG = re.compile(r"(?P<level>[IWEF])\d{4} [\d:.]+(?: \d+)? (?P<file>\S{1,200}?\.(?:py|cc|cpp)):\d+\]\s*")
+_PYLOG = re.compile(
+    r"\[?(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\]?(?:\s*[:|-]\s*|\s+)"
+    r"(?:(?P<name>[a-z_][\w.]{0,120}\.[\w.]{1,80}):\s*)?"
+)
+_BARE_FILE = re.compile(r"(?P<file>torch/[\w/.]{1,120}\.py):\d+\]\s*")
+# dmesg `[  812.117] `, /dev/kmsg `3,842,1843308145,-;`, journal `Jan 12 03:00:05 node-a kernel: `.
+_KMSG = re.compile(r"\d+,\d+,\d+,[^;]*;")
+_JOURNAL = re.compile(r"(?:[A-Z][a-z]{2}\s+\d+ [\d:]+|\d{4}-\S{1,40}) \S+ kernel:\s*")
+_UPTIME = re.compile(r"(?:<\d+>)?\[\s*\d+\.\d+\]\s*(?:\[[^\]]*\]\s*)?")
+_WRAPPERS = re.compile(
+    r"(?:\s*what\(\):\s+"
+    r"|(?:[a-zA-Z_][\w.]{0,80}\.)?(?:DistBackendError|RuntimeError|AcceleratorError): (?=\[PG |\[Rank )"
+    r"|Process group watchdog thread terminated with exception: "
+    r"|Exception(?: \(either an error or timeout\))?: )"
+)
+_RAISED = re.compile(r"(?:[a-zA-Z_][\w.]{0,80})?(?:Error|Exception): ")
+_LEVELS = {
+    "WARN": "W",
+    "WARNING": "W",
+    "ERROR": "E",
+    "CRITICAL": "F",
+    "FATAL": "F",
+    "DEBUG": "D",
+    "TRACE": "D",
+}
+
+
+@dataclass
+class Framed:
+    """A line taken apart. `origin`: nccl | c10d | elastic | log | kernel | plain."""
+
+    body: str
+    origin: str = "plain"
+    level: str = ""
+    rank: str = ""
+    host: str = ""
+    pid: str = ""
+
+    def said(self) -> str:
+        """The body without the name of the exception that carries it."""
+        found = _RAISED.match(self.body)
+        return self.body[found.end() :] if found else self.body
+
+    def facts(self) -> dict[str, str]:
+        """What the framing itself names of the writer."""
+        named = {"line_rank": self.rank, "line_host": self.host, "line_pid": self.pid}
+        return {key: value for key, value in named.items() if value}
+
+
+def framed(line: str) -> Framed:
+    """A line of a training log without its framing."""
+    framing = Framed(_ANSI.sub("", line).strip() if "\x1b" in line else line.strip())
+    _take(framing, _STAMP)
+    if found := _take(framing, _RANK) or None:
+        framing.rank = found[1]
+    elif not _C10.match(framing.body):
+        _take(framing, _TEE)
+        if found := _take(framing, _RANK):
+            framing.rank = found[1]
+    if not _nccl(framing) and not _c10(framing):
+        _logger(framing)
+    _unwrap(framing)
+    return framing
+
+
+def kernel_framed(line: str) -> Framed:
+    """A line of a kernel log without its stamps."""
+    framing = Framed(line.strip(), origin="kernel")
+    _take(framing, _KMSG)
+    _take(framing, _JOURNAL)
+    _take(framing, _STAMP)
+    _take(framing, _UPTIME)
+    return framing
+
+
+def is_kernel_line(line: str) -> bool:
+    """Whether a line carries a kernel log's stamps: for files whose kind is not known."""
+    text = line.strip()
+    return bool(_KMSG.match(text) or _JOURNAL.match(text) or _UPTIME.match(text))
+
+
+def _take(framing: Framed, pattern: re.Pattern[str]) -> re.Match[str] | None:
+    found = pattern.match(framing.body)
+    if found:
+        framing.body = framing.body[found.end() :]
+    return found
+
+
+def _nccl(framing: Framed) -> bool:
+    found = _take(framing, _NCCL)
+    if not found:
+        return False
+    framing.origin, framing.level = "nccl", _LEVELS.get(found["level"], "I")
+    framing.host, framing.pid = found["host"], found["pid"]
+    return True
+
+
+def _c10(framing: Framed) -> bool:
+    found = _take(framing, _C10)
+    if found:
+        framing.origin, framing.level = "c10d", found["level"]
+    return bool(found)
+
+
+def _logger(framing: Framed) -> bool:
+    found = _take(framing, _GLOG) or _take(framing, _BARE_FILE)
+    if found:
+        framing.origin = "elastic" if "elastic" in found["file"] or "torch/" in found["file"] else "log"
+        framing.level = found.groupdict().get("level") or ""
+        return True
+    found = _take(framing, _PYLOG)
+    if found:
+        framing.origin = "elastic" if "torch" in (found["name"] or "") else "log"
+        framing.level = _LEVELS.get(found["level"], found["level"][0])
+    return bool(found)
+
+
+def _unwrap(framing: Framed) -> None:
+    """Exceptions quote one another; the innermost words tell (nccl issue 795)."""
+    for _ in range(6):
+        found = _take(framing, _GROUP)
+        if found:
+            framing.rank = framing.rank or found[1] or found[2] or ""
+        elif not _take(framing, _WRAPPERS):
+            return

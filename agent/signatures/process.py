@@ -1,0 +1,114 @@
+"""What a training process says of memory, files and crashes."""
+
+from agent.signatures.model import Isolate, Role, Signature
+
+PROCESS = (
+    Signature(
+        "shm.bus_error",
+        r"(?:ERROR: )?(?:Unexpected bus error encountered in worker|"
+        r"DataLoader worker \(pid.*\) is killed by signal: Bus error).*",
+        "shm_exhausted",
+        Role.CULPRIT,
+        "5040, 108861; mmsegmentation 1356",
+        retryable=False,
+    ),
+    Signature(
+        "shm.full",
+        r".*(?:unable to (?:mmap|open|allocate) shared memory|No space left on device.*/dev/shm|"
+        r"/dev/shm.*No space left).*",
+        "shm_exhausted",
+        Role.CULPRIT,
+        "common knowledge",
+        retryable=False,
+    ),
+    Signature(
+        "dataloader.killed",
+        r"DataLoader worker \(pid.*\) is killed by signal: (?:Killed|Aborted|Segmentation).*",
+        "unknown",
+        Role.SYMPTOM,
+        "piper 779",
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
+        "dataloader.gone",
+        r"DataLoader worker \(pid.*\) exited unexpectedly.*",
+        "unknown",
+        Role.SYMPTOM,
+        "piper 779",
+    ),
+    Signature(
+        "storage.full",
+        r".*(?:\[Errno 28\]|No space left on device|\[Errno 122\]|Disk quota exceeded).*",
+        "storage_error",
+        Role.CULPRIT,
+        "ronin 51",
+        retryable=False,
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
+        "storage.transient",
+        r".*(?:\[Errno (?:5|107|110|116|121)\]|Stale file handle|"
+        r"Transport endpoint is not connected|Input/output error|Remote I/O error).*",
+        "storage_error",
+        Role.CULPRIT,
+        "transformers 9732, nnUNet 1254",
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
+        "storage.read_only",
+        r".*(?:\[Errno 30\]|Read-only file system).*",
+        "storage_error",
+        Role.CULPRIT,
+        "common knowledge",
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
+        "checkpoint.write",
+        r".*PytorchStreamWriter failed writing.*",
+        "storage_error",
+        Role.CULPRIT,
+        "returnn 1829",
+    ),
+    Signature(
+        "checkpoint.torn",
+        r".*PytorchStreamReader failed.*|EOFError: Ran out of input.*|(?:[\w.]+\.)?UnpicklingError.*",
+        "storage_error",
+        Role.CULPRIT,
+        "a checkpoint cut short by an earlier crash",
+        retryable=False,
+    ),
+    Signature(
+        "memory.host",
+        r"(?:[\w.]+\.)?MemoryError\b.*|(?:.*Error: )?.*(?:\[Errno 12\]|Cannot allocate memory|"
+        r"DefaultCPUAllocator: can't allocate memory).*",
+        "host_oom",
+        Role.CULPRIT,
+        "common knowledge",
+        retryable=False,
+    ),
+    Signature(
+        "crash.segfault",
+        r"(?:Fatal Python error: Segmentation fault|.*Segmentation fault(?: \(core dumped\))?|"
+        r"!!!+ Segfault encountered.*).*",
+        "segfault",
+        Role.CULPRIT,
+        "torch elastic errors",
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature("crash.fatal", r"Fatal Python error: (?P<error>.*)", "segfault", Role.CULPRIT, "faulthandler"),
+    Signature(
+        "crash.terminate",
+        r"terminate called (?:after throwing an instance of|without an active exception|recursively).*",
+        "unknown",
+        Role.SYMPTOM,
+        "libstdc++",
+    ),
+    Signature(
+        "env.library",
+        r".*(?:undefined symbol: |version `GLIBC\w*' not found|cannot open shared object file).*",
+        "env_mismatch",
+        Role.CULPRIT,
+        "common knowledge",
+        retryable=False,
+    ),
+)

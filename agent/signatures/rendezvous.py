@@ -1,0 +1,77 @@
+"""What the store, the rendezvous and gloo say. Issue numbers are of pytorch unless named."""
+
+from agent.signatures.model import Role, Signature, Trigger
+
+RENDEZVOUS = (
+    Signature(
+        "c10d.port_taken",
+        r".*(?:failed to listen on any local network address|EADDRINUSE).*",
+        "rendezvous_failure",
+        Role.CULPRIT,
+        "vllm 39015: an earlier start has not ended",
+    ),
+    Signature(
+        "c10d.store_unreachable",
+        r".*client socket has (?:timed out|failed)[^(]*connect(?:ing)? to "
+        r"\(?\[?(?P<peer>[\w.:-]+?)\]?[,:] ?(?P<port>\d+)\)?.*",
+        "rendezvous_failure",
+        Role.SYMPTOM,
+        "107021, YOLO-World 163",
+    ),
+    Signature(
+        "c10d.store_id",
+        r".*is setting up NCCL communicator and retrieving ncclUniqueId.*",
+        "rendezvous_failure",
+        Role.SYMPTOM,
+        "nccl 845, 708; 82091",
+    ),
+    Signature(
+        "c10d.rendezvous",
+        r"(?:[\w.]+\.)?Rendezvous(?:Timeout|Closed|Connection|State)?Error\b.*",
+        "rendezvous_failure",
+        Role.SYMPTOM,
+        "147064, 150916",
+    ),
+    Signature(
+        "c10d.store_lost",
+        r".*(?:recvValue failed|sendBytes failed|recvBytes? failed|"
+        r"Failed to check the \"should dump\" flag|"
+        r"Connection was likely closed\. Did the remote server).*",
+        "network_tcp",
+        Role.SYMPTOM,
+        "gpustack 6019, vllm 25650: the process that hosts the store died",
+    ),
+    Signature(
+        "gloo.mismatch",
+        r"\[\S*gloo\S*\] op\.preamble\.length <= op\.nbytes.*",
+        "desync",
+        Role.SYMPTOM,
+        "gloo pair.cc",
+    ),
+    Signature(
+        "gloo.timeout",
+        r"\[\S*gloo\S*\] (?:Timed out waiting \d+ms|Read timeout|Write timeout|Connect timeout).*",
+        "nccl_timeout",
+        Role.SYMPTOM,
+        "gloo unbound_buffer.cc",
+    ),
+    Signature(
+        "gloo.peer_lost",
+        r"(?:\[\S*gloo\S*\] )(?:Connection closed by peer|(?:Read|Write) error|writev|readv|"
+        r"Socket closed|Application timeout|.*Connection reset by peer|"
+        r".*Broken pipe)(?: ?\[(?P<peer>[\w.:]+?)\](?::\d+)?)?.*",
+        "network_tcp",
+        Role.SYMPTOM,
+        "gloo tcp/pair.cc: whoever prints it is the victim",
+        trigger=Trigger.AT_ONCE,
+    ),
+    Signature("gloo.connect", r".*Gloo connectFullMesh failed with.*", "network_tcp", Role.SYMPTOM, "135712"),
+    Signature("gloo.other", r"\[\S*gloo/\S*\] .*", "network_tcp", Role.SYMPTOM, "k"),
+    Signature(
+        "c10d.backend",
+        r"(?:[\w.]+\.)?Dist(?:Backend|Network|Store)?Error: .*",
+        "network_tcp",
+        Role.SYMPTOM,
+        "torch.distributed",
+    ),
+)
