@@ -84,6 +84,11 @@ class Message:
     is_plain: bool = False
 
 
+def mentions(message: Message) -> bool:
+    """Whether people are called by name: only for what is serious and still going on."""
+    return message.severity in (Severity.ERROR, Severity.CRITICAL) and message.status == "firing"
+
+
 @dataclass(frozen=True)
 class Part:
     """One send. `n` of `of`; `payload` is what the adapter puts on the wire (less the signature)."""
@@ -105,13 +110,17 @@ class Recipient:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of one send. `request` and `response` are redacted and clipped by the adapter."""
+    """What came of one send. `request` and `response` are redacted and clipped by the adapter.
+
+    `retry_after` is how long to wait; `repeated_after` how long if the try before was throttled too.
+    """
 
     outcome: Outcome
     http_status: int | None = None
     code: str | None = None
     message: str = ""
     retry_after: timedelta | None = None
+    repeated_after: timedelta | None = None
     message_id: str | None = None
     recipients: tuple[Recipient, ...] = ()
     mend: Mend | None = None

@@ -1,6 +1,7 @@
 """A channel's config between the API, the database and the adapter: what is secret, masked, kept."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -88,11 +89,13 @@ def mask_url(url: str) -> str:
 def _fields(config: ChannelConfig) -> dict[str, Any]:
     """By the names of the API; unset optional fields are left out."""
     named = {(info.alias or name): getattr(config, name) for name, info in type(config).model_fields.items()}
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in named.items()
-        if value is not None
-    }
+    return {name: _plain(value) for name, value in named.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, StrEnum):
+        return value.value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _is_secret(value: object) -> bool:

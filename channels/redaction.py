@@ -38,10 +38,12 @@ def in_url(url: str) -> tuple[str, ...]:
     """What is secret in a URL: itself, its path and query, and every piece of them that is not common."""
     try:
         parts = urlsplit(url)
-        password, user = parts.password, parts.username
+        password = parts.password or ""
     except ValueError:
         return (url,)
-    values = [value for _, value in parse_qsl(parts.query)] + [value for value in (user, password) if value]
+    if parts.scheme.startswith("smtp"):  # whose user is often the sender's address
+        return tuple(form for form in (url, password, unquote(password)) if form)
+    values = [value for _, value in parse_qsl(parts.query)]
     segments = [part for part in parts.path.split("/") if part.lower() not in PUBLIC_SEGMENTS]
     tail = url.partition(parts.netloc)[2] if parts.netloc else ""
     pieces = [url, tail, parts.path, *values, *segments]

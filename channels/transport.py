@@ -136,8 +136,10 @@ class Network:
         if reason is not None:
             raise ForbiddenTarget(reason)
         content = encode(json) if body is None and json is not None else body
-        kind = {"Content-Type": "application/json; charset=utf-8"} if json is not None else {}
-        sent = {"User-Agent": "Faultcast", "Accept-Encoding": "identity", **kind, **(headers or {})}
+        sent = urllib3.HTTPHeaderDict({"User-Agent": "Faultcast", "Accept-Encoding": "identity"})
+        if json is not None:
+            sent["Content-Type"] = "application/json; charset=utf-8"
+        sent.update(headers or {})
         timeout = urllib3.Timeout(total=timeout_s or self.timeout_s)
         try:
             raw = self._pool(url).urlopen(

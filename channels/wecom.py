@@ -1,0 +1,167 @@
+"""WeCom group robots: https://developer.work.weixin.qq.com/document/path/91770"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from channels import escaping
+from channels.answers import (
+    BAD_FORM,
+    DELIVERED,
+    REFUSED,
+    TEMPORARY,
+    TOO_LONG,
+    Call,
+    Reading,
+    Verdict,
+    as_code,
+    ask,
+    settle,
+)  # fmt: skip
+from channels.base import Answer, ChannelConfig, Limit, Message, Outcome, Part, mentions
+from channels.config import secrets_of
+from channels.cutting import MAX_PARTS, PLACEHOLDER, WIDEST_LABEL, cut, label, tail_for, utf8
+from channels.fields import Mobiles, Url, UserIds, unusual_host
+from channels.transport import Network, Response
+
+HOST = "qyapi.weixin.qq.com"
+MAX_TEXT = 2048  # UTF-8 bytes of `content`
+MAX_MARKDOWN = 4096
+MAX_TITLE = 100
+EVERYBODY = "@all"
+
+RATE = Verdict(
+    Outcome.THROTTLED, retry_after=timedelta(minutes=1), repeated_after=timedelta(minutes=1)
+)  # 20 a minute
+
+# All of them come with HTTP 200. The code decides, never the message (path/90455), but for 93000 and
+# 40058, which have carried "content exceed max length" too.
+OUTCOMES: Mapping[int, Verdict] = {
+    0: DELIVERED,
+    -1: TEMPORARY,  # the system is busy
+    6000: TEMPORARY,
+    45009: RATE,  # api freq out of limit
+    45033: RATE,  # too many at once
+    45035: RATE,
+    93000: Verdict(Outcome.CHANNEL_BROKEN, hint="the key in webhook_url is wrong or the robot was removed"),
+    40058: BAD_FORM,  # invalid request parameter
+    40008: BAD_FORM,  # message type
+    40035: BAD_FORM,  # parameter
+    40006: TOO_LONG,
+    40009: TOO_LONG,
+    45002: TOO_LONG,  # content size out of limit
+    44004: REFUSED,  # empty content
+    40014: REFUSED,
+}
+REFUSED_RANGE = range(301000, 302000)  # 301019 and its like
+
+
+class WeComConfig(ChannelConfig):
+    webhook_url: Url
+    mentioned_user_ids: UserIds = ()
+    mentioned_mobiles: Mobiles = ()
+
+    def targets(self) -> tuple[str, ...]:
+        return (self.webhook_url.get_secret_value(),)
+
+    def lint(self) -> tuple[str, ...]:
+        found = list(unusual_host(self.webhook_url, HOST))
+        if self.mentioned_mobiles or EVERYBODY in self.mentioned_user_ids:
+            found.append(
+                "mentioned_mobiles: WeCom calls phone numbers and @all in plain text only,"
+                " so each serious alert costs a second message of the robot's 20 a minute"
+            )
+        return tuple(found)
+
+
+class WeCom:
+    kind: ClassVar[str] = "wecom"
+    Config: ClassVar[type[ChannelConfig]] = WeComConfig
+    limits: ClassVar[tuple[Limit, ...]] = (Limit(20, timedelta(minutes=1)),)
+    format: ClassVar[str] = "markdown"
+    resend_when_unknown: ClassVar[bool] = True
+    expires_after: ClassVar[timedelta] = timedelta(hours=24)
+
+    def escape(self, text: str) -> str:
+        return escaping.wecom(text)
+
+    def parts(self, message: Message, config: WeComConfig) -> list[Part]:
+        call = _call(message, config)
+        room = MAX_PARTS - (1 if call else 0)
+
+        def content(n: int, suffix: str, body: str) -> str:
+            return _content(message, config, n=n, suffix=suffix, body=body)
+
+        def budget(n: int) -> int:
+            limit = MAX_TEXT if message.is_plain else MAX_MARKDOWN
+            return limit - utf8(content(n, WIDEST_LABEL, PLACEHOLDER)) + len(PLACEHOLDER)
+
+        text = escaping.unmention(message.plain) if message.is_plain else message.text
+        tail = tail_for(text, message.link or "")
+        bodies = cut(text, [budget(n) for n in range(1, room + 1)], utf8, tail)
+        payloads = [
+            _payload(message, config, n=n, content=content(n, label(n, len(bodies)), body))
+            for n, body in enumerate(bodies, 1)
+        ]
+        payloads += [call] if call else []
+        return [Part(n, len(payloads), payload, message) for n, payload in enumerate(payloads, 1)]
+
+    def send(
+        self,
+        part: Part,
+        config: WeComConfig,
+        network: Network,
+        now: datetime,
+        only: frozenset[str] | None = None,  # noqa: ARG002  a robot has no recipients
+    ) -> Answer:
+        call = Call(config.webhook_url.get_secret_value(), part.payload, secrets_of(config))
+        return ask(network, call, lambda response: read(response, now))
+
+
+def read(response: Response, now: datetime) -> Reading:
+    """Success is `errcode` 0 and nothing else."""
+    body = response.json_object()
+    code, said = as_code(body.get("errcode")), str(body.get("errmsg") or "")
+    verdict = None if code is None else classify(code, said)
+    return Reading(settle(response, verdict, now), None if code is None else str(code), said)
+
+
+def classify(code: int, errmsg: str) -> Verdict | None:
+    if code in (93000, 40058) and "exceed max length" in errmsg.lower():
+        return TOO_LONG
+    return REFUSED if code in REFUSED_RANGE else OUTCOMES.get(code)
+
+
+def _payload(message: Message, config: WeComConfig, *, n: int, content: str) -> dict[str, Any]:
+    if not message.is_plain:
+        return {"msgtype": "markdown", "markdown": {"content": content}}
+    text: dict[str, Any] = {"content": content}
+    if n == 1 and mentions(message):
+        text["mentioned_list"] = list(config.mentioned_user_ids)
+        text["mentioned_mobile_list"] = list(config.mentioned_mobiles)
+    return {"msgtype": "text", "text": text}
+
+
+def _content(message: Message, config: WeComConfig, *, n: int, suffix: str, body: str) -> str:
+    title = escaping.one_line(message.title, MAX_TITLE) + suffix
+    heading = escaping.unmention(title) if message.is_plain else f"### {escaping.wecom(title)}"
+    inline = () if message.is_plain or n > 1 or not mentions(message) else _inline(config)
+    return "\n".join(line for line in (heading, body, "".join(f"<@{who}>" for who in inline)) if line)
+
+
+def _inline(config: WeComConfig) -> tuple[str, ...]:
+    return tuple(who for who in config.mentioned_user_ids if who != EVERYBODY)
+
+
+def _call(message: Message, config: WeComConfig) -> dict[str, Any] | None:
+    """Markdown can call user ids only; for phone numbers and everybody a short text follows."""
+    everybody = [EVERYBODY] if EVERYBODY in config.mentioned_user_ids else []
+    if message.is_plain or not mentions(message) or not (everybody or config.mentioned_mobiles):
+        return None
+    content = escaping.unmention(escaping.one_line(message.title, MAX_TITLE))
+    text = {
+        "content": content,
+        "mentioned_list": everybody,
+        "mentioned_mobile_list": list(config.mentioned_mobiles),
+    }
+    return {"msgtype": "text", "text": text}
