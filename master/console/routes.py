@@ -1,0 +1,144 @@
+"""The pages that only show: jobs, fault events, deliveries, channels, nodes."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+from notifier.items import ITEMS
+from sqlalchemy import select
+from starlette.responses import Response
+
+from master.console.deliveryviews import Chosen, channel_names, steps_of
+from master.console.jobviews import find_job, list_events, list_jobs, said, view_job
+from master.console.render import page
+from master.console.session import Refused, SignedIn, language_of, services_of, words_of
+from master.console.show import Clock
+from master.faultargs import FaultTolerance
+from master.model import Node
+from notifier import deliveries
+from notifier.api.deliveries import STATES
+from notifier.clock import utcnow
+from notifier.model import Channel
+from notifier.pages import Ask
+from notifier.pages import page as rows_page
+
+router = APIRouter(include_in_schema=False)
+
+PAGE = 50
+LIVE_S = 3
+STATUSES = (
+    "Created", "Starting", "Running", "Abnormal", "Restarting", "Stopping", "Stopped", "Succeeded", "Failed",
+)  # fmt: skip
+ENDED = frozenset({"Stopped", "Succeeded", "Failed"})
+
+Cursor = Annotated[str | None, Query(max_length=100)]
+Word = Annotated[str | None, Query(max_length=200)]
+
+
+@router.get("/")
+def jobs(request: Request, visitor: SignedIn, status: Word = None, cursor: Cursor = None) -> Response:
+    with services_of(request).store.read() as session:
+        lines, following = list_jobs(session, visitor.principal, Ask(PAGE, cursor), status)
+    values = {"visitor": visitor, "lines": lines, "status": status, "statuses": STATUSES}
+    return page(request, "jobs.html", values | _paging(request, cursor, following))
+
+
+@router.get("/jobs/{job_id}")
+def job(request: Request, visitor: SignedIn, job_id: str, live: Word = None) -> Response:
+    with services_of(request).store.read() as session:
+        found = find_job(session, visitor.principal, job_id)
+        if found is None:
+            raise Refused(404, "not_found")
+        view = view_job(session, found, language_of(request), utcnow())
+    is_active = found.status not in ENDED
+    values = {
+        "visitor": visitor,
+        "view": view,
+        "tolerance": FaultTolerance.of(found.fault_tolerance),
+        "is_active": is_active,
+        "refresh_s": LIVE_S if live and is_active else None,
+    }
+    return page(request, "job.html", values)
+
+
+@router.get("/events")
+def events(request: Request, visitor: SignedIn, cursor: Cursor = None) -> Response:
+    with services_of(request).store.read() as session:
+        found, following = list_events(session, visitor.principal, Ask(PAGE, cursor))
+    language = language_of(request)
+    lines = [(event, job, said(event.reason, language)) for event, job in found]
+    values = {"visitor": visitor, "lines": lines}
+    return page(request, "events.html", values | _paging(request, cursor, following))
+
+
+def _chosen(
+    *,
+    job: Word = None,
+    channel: Word = None,
+    item: Word = None,
+    state: Word = None,
+    last: Word = None,
+    q: Word = None,
+) -> Chosen:
+    return Chosen(job=job, channel=channel, item=item, state=state, last=last, q=q)
+
+
+@router.get("/deliveries")
+def list_deliveries(
+    request: Request, visitor: SignedIn, chosen: Annotated[Chosen, Depends(_chosen)], cursor: Cursor = None
+) -> Response:
+    with services_of(request).store.read() as session:
+        found = deliveries.listed(session, visitor.principal, chosen.filters(utcnow()), Ask(PAGE, cursor))
+        names = channel_names(session, visitor.principal)
+    values = {
+        "visitor": visitor,
+        "rows": found.items,
+        "chosen": chosen,
+        "channels": names,
+        "items": list(ITEMS),
+        "states": STATES,
+    }
+    return page(request, "deliveries.html", values | _paging(request, cursor, found.next_cursor))
+
+
+@router.get("/deliveries/{delivery_id}")
+def delivery(request: Request, visitor: SignedIn, delivery_id: str) -> Response:
+    services = services_of(request)
+    with services.store.read() as session:
+        row = deliveries.find(session, visitor.principal, delivery_id)
+        document = deliveries.full(session, row)
+    at = Clock(services.settings.timezone).clock(document.created_at)
+    values = {"visitor": visitor, "row": document, "steps": steps_of(document, words_of(request), at)}
+    return page(request, "delivery.html", values)
+
+
+@router.get("/channels")
+def channels(request: Request, visitor: SignedIn, cursor: Cursor = None) -> Response:
+    return channels_page(request, visitor, cursor=cursor)
+
+
+def channels_page(
+    request: Request, visitor: SignedIn, *, cursor: str | None = None, note: dict[str, object] | None = None
+) -> Response:
+    """The list, with what came of a test at its head."""
+    rows = select(Channel).where(visitor.principal.only(Channel.pool, Channel.queue))
+    with services_of(request).store.read() as session:
+        found = rows_page(session, rows, Channel.id, Ask(PAGE, cursor))
+    values = {"visitor": visitor, "lines": found.rows, "note": note}
+    return page(request, "channels.html", values | _paging(request, cursor, found.next_cursor))
+
+
+@router.get("/nodes")
+def nodes(request: Request, visitor: SignedIn) -> Response:
+    rows = select(Node).order_by(Node.pool, Node.name)
+    if visitor.principal.pool is not None:
+        rows = rows.where(Node.pool == visitor.principal.pool)
+    with services_of(request).store.read() as session:
+        found = session.scalars(rows).all()
+    return page(request, "nodes.html", {"visitor": visitor, "nodes": found})
+
+
+def _paging(request: Request, cursor: str | None, following: str | None) -> dict[str, str | None]:
+    """Addresses of the first and the next page, with the filters kept."""
+    url = request.url.remove_query_params("cursor")
+    older = str(url.include_query_params(cursor=following)) if following else None
+    return {"first": str(url) if cursor else None, "older": older}
