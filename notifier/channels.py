@@ -20,6 +20,7 @@ from notifier.doorbell import shard_of
 from notifier.ids import new_id
 from notifier.model import Channel, Delivery
 from notifier.pages import Ask, Page, page
+from notifier.plan import RELEASED
 from notifier.problems import conflict, invalid, not_found, of_validation
 from notifier.secretbox import SecretBox
 
@@ -269,7 +270,7 @@ def release_held(session: Session, row: Channel, now: datetime) -> None:
     held = (Delivery.channel_id == row.id, Delivery.state == "held")
     _settle(session, (*held, told.exists()), state="suppressed", why=TOLD_BY_FALLBACK)
     _settle(session, (*held, Delivery.expires_at <= now), state="expired", why=TOO_LATE)
-    _update(session, held, state="pending", why="", next_attempt_at=now)
+    _update(session, held, state="pending", why=RELEASED, next_attempt_at=now)
 
 
 def _close(session: Session, row: Channel, **values: object) -> None:
