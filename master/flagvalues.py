@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-import re2
+from agent.signatures import check_pattern
 
 MAX_MINUTES = 7 * 24 * 60.0
 MAX_PATTERN = 500
 MAX_PHONES = 20
-_RE2_MEMORY = 1 << 20
 
 Reader = Callable[[str, str], object]
 
@@ -60,18 +59,10 @@ def pattern(flag: str, text: str) -> str:
     """A literal, or `re:` and an expression that RE2 takes: no pattern can blow up on a log line."""
     if not text.strip() or len(text) > MAX_PATTERN or not text.isprintable():
         raise SettingError(flag, f"give 1 to {MAX_PATTERN} printable characters of a log line, or re:PATTERN")
-    expression = text.removeprefix("re:")
-    if text.startswith("re:"):
-        options = re2.Options()
-        options.log_errors, options.max_mem = False, _RE2_MEMORY
-        try:
-            compiled = re2.compile(expression, options)
-        except re2.error as error:
-            raise SettingError(flag, f"{shown(text)} is no RE2 pattern ({_reason(error)})") from None
-        if compiled.search("") is not None:
-            raise SettingError(
-                flag, f"{shown(text)} matches every line; say more closely what the fault's line holds"
-            )
+    try:
+        check_pattern(text)
+    except ValueError as error:
+        raise SettingError(flag, f"{error}; give a literal, or re:PATTERN in RE2 syntax") from None
     return text
 
 
@@ -90,8 +81,3 @@ def shown(text: str, quote: str = "'") -> str:
     """What was given, for an error: short, on one line."""
     short = text if len(text) <= 60 else text[:59] + "…"
     return quote + "".join(c if c.isprintable() else "�" for c in short) + quote
-
-
-def _reason(error: Exception) -> str:
-    reason = error.args[0] if error.args else "malformed"
-    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)

@@ -25,13 +25,13 @@ class PodRef:
 
 @dataclass(frozen=True)
 class PodSpec:
-    """What a pod is to run. `ranks` are the global ranks of its training processes."""
+    """What a pod is to run: it is one of `world_size` pods, each with `nproc` training processes."""
 
     ref: PodRef
     name: str
     command: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
-    ranks: tuple[int, ...] = (0,)
+    nproc: int = 1
     world_size: int = 1
 
 

@@ -60,8 +60,8 @@ class PodFiles:
             "cwd": str(cwd),
             "log": str(self.log),
             "progress": str(progress),
-            "rank": min(spec.ranks),
-            "nproc": len(spec.ranks),
+            "rank": spec.ref.index,
+            "nproc": spec.nproc,
             "world_size": spec.world_size,
         }
         path = self.folder / "spec.json"

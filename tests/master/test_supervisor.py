@@ -30,7 +30,7 @@ def runtime(tmp_path: Path) -> Iterator[LocalRuntime]:
 
 def start(runtime: LocalRuntime, *command: str) -> Path:
     """Start the pod; its folder."""
-    spec = PodSpec(REF, "job-0", command, {"PATH": os.environ["PATH"], "GREETING": "hello"}, ranks=(0,))
+    spec = PodSpec(REF, "job-0", command, {"PATH": os.environ["PATH"], "GREETING": "hello"})
     return Path(runtime.start_pod(spec)["folder"])
 
 
