@@ -106,6 +106,7 @@ class Pod(Base):
     ended_at: Mapped[datetime | None]
     agent_seen_at: Mapped[datetime | None]
     agent_lost: Mapped[bool] = mapped_column(default=False)
+    closed_at: Mapped[datetime | None]  # nothing of it is left anywhere, its token is void
     stacks_at: Mapped[datetime | None]
 
 

@@ -335,6 +335,7 @@ def _master() -> None:
         sa.Column("ended_at", sa.BigInteger(), nullable=True),
         sa.Column("agent_seen_at", sa.BigInteger(), nullable=True),
         sa.Column("agent_lost", sa.Boolean(), nullable=False),
+        sa.Column("closed_at", sa.BigInteger(), nullable=True),
         sa.Column("stacks_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("job_id", "run", "index"),
