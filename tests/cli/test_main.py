@@ -1,0 +1,292 @@
+"""What scripts rely on: exit codes, one line on stderr, JSON alone on stdout."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from master.cli import main, spell_out
+
+Run = Callable[..., "Ended"]
+LIMIT_S = 30
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Server:
+    """Plays a Faultcast server: says what it was told to say and keeps what it was asked."""
+
+    url: str = ""
+    status: int = 200
+    answer: Any = None
+    content: bytes | None = None
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+
+@contextmanager
+def serving(server: Server) -> Iterator[Server]:
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            server.asked.append(
+                {
+                    "method": self.command,
+                    "path": self.path,
+                    "token": self.headers.get("authorization"),
+                    "body": json.loads(body) if body else None,
+                }
+            )
+            content = server.content if server.content is not None else json.dumps(server.answer).encode()
+            self.send_response(server.status)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=http.serve_forever, args=(0.02,))
+    thread.start()
+    server.url = f"http://127.0.0.1:{http.server_port}"
+    try:
+        yield server
+    finally:
+        http.shutdown()
+        thread.join()
+        http.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(Server()) as running:
+        yield running
+
+
+@pytest.fixture
+def faultcast(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: Server
+) -> Run:
+    for name in [name for name in os.environ if name.startswith("FAULTCAST_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("FAULTCAST_SERVER", server.url)
+    monkeypatch.setenv("FAULTCAST_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Ended:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return Ended(code, out, err)
+
+    return run
+
+
+def problem(status: int, *faults: tuple[str, str], detail: str = "it cannot be") -> dict[str, Any]:
+    errors = [{"field": name, "message": message} for name, message in faults]
+    return {"type": "about:blank", "title": "No", "status": status, "detail": detail, "errors": errors}
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(400, 2), (401, 2), (403, 2), (404, 2), (409, 2), (422, 2), (429, 1), (500, 1), (503, 1)],
+)
+def test_a_refusal_is_2_and_a_failure_1(faultcast: Run, server: Server, status: int, code: int) -> None:
+    server.status, server.answer = status, problem(status)
+    ended = faultcast("job", "get", "job_1")
+    assert (ended.code, ended.out) == (code, "")
+    assert ended.err.startswith("faultcast: it cannot be")
+    assert ended.err.count("\n") == 1
+
+
+def test_the_error_names_field_and_mend(faultcast: Run, server: Server) -> None:
+    server.status, server.answer = 422, problem(422, ("replicas", "give 1 or more"), ("name", "too long"))
+    ended = faultcast("job", "create", "--command", "true")
+    assert ended == Ended(2, "", "faultcast: replicas: give 1 or more; name: too long\n")
+
+
+def test_no_escape_sequence_reaches_the_terminal(faultcast: Run, server: Server) -> None:
+    server.status, server.answer = 404, problem(404, detail="no job \x1b[31mred\nsecond line")
+    assert faultcast("job", "get", "x").err == "faultcast: no job \\u001b[31mred second line\n"
+
+
+def test_an_answer_that_is_no_json_is_a_failure(faultcast: Run, server: Server) -> None:
+    server.content = b"<html>a proxy's page</html>"
+    ended = faultcast("job", "list")
+    assert ended.code == 1
+    assert "is it a Faultcast server?" in ended.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("job", "list", "--nonsense"), id="unknown flag"),
+        pytest.param(("nonsense",), id="unknown command"),
+        pytest.param(("job", "get"), id="missing argument"),
+        pytest.param(("job", "create", "--command", "x", "--replicas", "many"), id="no number"),
+        pytest.param(("job", "list", "--server", "not-an-address"), id="no address"),
+        pytest.param(("channel", "create", "x"), id="no kind"),
+        pytest.param(("alert", "publish"), id="no title"),
+        pytest.param(("alerts", "set", "job_1"), id="no rules"),
+        pytest.param(("pool", "set"), id="nothing to change"),
+        pytest.param(("up", "--bind", "nowhere"), id="a setting that is wrong"),
+        pytest.param(("worker", "--concurrency", "0"), id="out of range"),
+    ],
+)
+def test_wrong_usage_is_2_in_one_line(faultcast: Run, arguments: tuple[str, ...]) -> None:
+    ended = faultcast(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("faultcast: ")
+    assert ended.err.count("\n") == 1
+
+
+def test_nobody_there_is_3(faultcast: Run) -> None:
+    ended = faultcast("job", "list", "--server", "http://127.0.0.1:1")
+    assert ended.code == 3
+    assert "cannot reach http://127.0.0.1:1: Connection refused" in ended.err.replace("[Errno 111] ", "")
+
+
+def test_json_is_one_document_and_nothing_else(faultcast: Run, server: Server) -> None:
+    server.answer = {"items": [{"id": "job_1", "name": "名"}], "next_cursor": None}
+    ended = faultcast("job", "list", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    assert json.loads(ended.out) == {"items": [{"id": "job_1", "name": "名"}]}
+
+
+def test_a_table_shows_data_as_data(faultcast: Run, server: Server) -> None:
+    server.answer = {"items": [{"id": "job_1", "name": "[red]\x1b[1mx"}], "next_cursor": None}
+    assert "[red]\\u001b[1mx" in faultcast("job", "list").out
+
+
+def test_a_list_follows_the_cursor(faultcast: Run, server: Server) -> None:
+    server.answer = {"items": [{"id": "a"}] * 2, "next_cursor": "next"}
+    ended = faultcast("delivery", "list", "--state", "failed", "--limit", "3", "--json")
+    assert len(json.loads(ended.out)["items"]) == 4
+    assert [asked["path"] for asked in server.asked] == [
+        "/api/v1/deliveries?state=failed&limit=3",
+        "/api/v1/deliveries?state=failed&limit=1&cursor=next",
+    ]
+
+
+@pytest.mark.parametrize("place", ["flag", "environment", "file", "dotenv", "data dir"])
+def test_the_token_is_found(
+    faultcast: Run, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    server.answer = {"items": [], "next_cursor": None}
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "admin.token").write_text("fct_0\n" if place != "data dir" else "fct_1\n")
+    (tmp_path / "token").write_text("fct_1\n")
+    if place == "environment":
+        monkeypatch.setenv("FAULTCAST_TOKEN", "fct_1")
+    elif place == "file":
+        monkeypatch.setenv("FAULTCAST_TOKEN_FILE", str(tmp_path / "token"))
+    elif place == "dotenv":
+        (tmp_path / ".env").write_text("FAULTCAST_TOKEN=fct_1\n")
+    assert faultcast("node", "list", *(["--token", "fct_1"] if place == "flag" else [])).code == 0
+    assert server.asked[0]["token"] == "Bearer fct_1"
+
+
+def test_baidus_flags_as_they_stand_in_scripts(faultcast: Run, server: Server) -> None:
+    server.answer = {"id": "job_1", "name": "n", "status": "Created", "warnings": []}
+    ended = faultcast(
+        "job", "create", "-p", "pool", "-q", "queue", "--name", "n", "--command", "--odd", "--enable-rdma",
+        "--enable-fault-tolerance", "--fault-tolerance-args", "--enable-replace=true", "--host-network=false",
+    )  # fmt: skip
+    assert ended.out == "job_1 n Created\n"
+    assert server.asked[0]["body"] == {
+        "resourcePoolId": "pool",
+        "queue": "queue",
+        "name": "n",
+        "command": "--odd",
+        "faultTolerance": True,
+        "faultToleranceArgs": "--enable-replace=true",
+        "jobSpec": {"enableRDMA": True, "hostNetwork": False},
+    }
+
+
+@pytest.mark.parametrize(("status", "code"), [("Succeeded", 0), ("Failed", 1), ("Stopped", 1)])
+def test_wait_ends_as_the_job_did(faultcast: Run, server: Server, status: str, code: int) -> None:
+    server.answer = {"id": "job_1", "name": "n", "status": status, "reason": "a bug", "warnings": []}
+    ended = faultcast("job", "create", "--command", "x", "--wait", "--json")
+    assert (ended.code, json.loads(ended.out)["status"]) == (code, status)
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("delivered", 0), ("accepted", 0), ("channel_broken", 1)])
+def test_a_channel_test_that_is_not_delivered_fails(
+    faultcast: Run, server: Server, outcome: str, code: int
+) -> None:
+    server.answer = {"outcome": outcome, "provider_code": "310000", "provider_message": "sign not match"}
+    assert faultcast("channel", "test", "a/b").code == code
+    assert server.asked[0]["path"] == "/api/v1/channels/a%2Fb/test"
+
+
+def test_bare_switches_mean_true_and_only_in_job_commands() -> None:
+    assert spell_out(["job", "create", "--privileged"]) == ["job", "create", "--privileged=true"]
+    assert spell_out(["standin", "--privileged"]) == ["standin", "--privileged"]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "master.cli", *arguments]
+
+
+def test_help_is_quick() -> None:
+    """Of three, the quickest: the machine may be busy."""
+    times = []
+    for _ in range(3):
+        started = time.monotonic()
+        subprocess.run(command("--help"), check=True, capture_output=True, timeout=LIMIT_S)
+        times.append(time.monotonic() - started)
+    assert min(times) < 0.5
+
+
+def test_a_reader_that_leaves_causes_no_traceback(server: Server) -> None:
+    server.answer = {"items": [{"id": f"job_{n}", "name": "x" * 500} for n in range(9)], "next_cursor": None}
+    process = subprocess.Popen(
+        command("job", "list", "--json", "--server", server.url),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    with process.stderr as errors:
+        said = errors.read()
+    assert (process.wait(LIMIT_S), said) == (1, "")
+
+
+def test_ctrl_c_while_waiting_causes_no_traceback(server: Server) -> None:
+    server.answer = {"id": "job_1", "name": "n", "status": "Running", "warnings": []}
+    with subprocess.Popen(
+        command("job", "create", "--command", "x", "--wait", "--server", server.url),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "n: Running\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 130
+    assert "Traceback" not in said
