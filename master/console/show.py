@@ -50,7 +50,7 @@ def duration(seconds: float | None) -> str:
         return "–"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < _MINUTE:
+    if round(seconds, 1) < _MINUTE:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < _HOUR:
