@@ -22,10 +22,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Program:
-    """One part: `faultcast <arguments>`, with descriptors that it inherits."""
+    """One part and the descriptors that it inherits."""
 
     name: str
-    arguments: Sequence[str]
+    command: Sequence[str]
     env: Mapping[str, str] = field(repr=False)
     pass_fds: Sequence[int] = ()
 
@@ -98,11 +98,15 @@ def die_with(parent: int | None) -> None:
         sys.exit(0)
 
 
-def _spawn(program: Program) -> "subprocess.Popen[bytes]":
+def faultcast(*arguments: str) -> tuple[str, ...]:
+    """The command line of our own program."""
     # -P: a folder `agent` or `channels` in the working directory must not take the place of ours.
-    command = [sys.executable, "-P", "-m", "master.cli", *program.arguments]
+    return (sys.executable, "-P", "-m", "master.cli", *arguments)
+
+
+def _spawn(program: Program) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        command,
+        program.command,
         env=dict(program.env),
         pass_fds=tuple(program.pass_fds),
         stdin=subprocess.DEVNULL,

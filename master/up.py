@@ -16,7 +16,8 @@ from sqlalchemy.exc import DBAPIError
 
 from master import logs
 from master.cli.errors import FAILED, REFUSED, CommandError
-from master.processes import Keeper, Program
+from master.listening import listen, url_of
+from master.processes import Keeper, Program, faultcast
 from master.runtimes.local import LocalRuntime
 from notifier.auth import bootstrap_admin
 from notifier.clock import utcnow
@@ -95,33 +96,6 @@ def own_data_dir(folder: Path) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def listen(host: str, port: int) -> Iterator[socket.socket]:
-    """The listening socket. It outlives a server that dies: who calls meanwhile waits for the next one.
-
-    Raises:
-        CommandError: the address cannot be had.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=1024)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise CommandError(
-            f"--bind: {host}:{port}: {reason}; stop what uses it, or choose another (--bind HOST:PORT)",
-            FAILED,
-        ) from None
-    with listener:
-        yield listener
-
-
-def url_of(settings: Settings, listener: socket.socket) -> str:
-    """The address at which we can be reached, with the real port."""
-    scheme = "https" if settings.tls_cert else "http"
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"{scheme}://{host}:{listener.getsockname()[1]}"
-
-
 def _stop_on_signals() -> threading.Event:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -188,13 +162,12 @@ def _environment(settings: Settings, valkey: Embedded | None) -> dict[str, str]:
 def _start_parts(keeper: Keeper, settings: Settings, listener: socket.socket, env: dict[str, str]) -> int:
     """Starts server and workers; answers the descriptor on which the server says that it serves."""
     ready, say_ready = os.pipe()
-    parent = ["--parent", str(os.getpid())]
-    descriptors = ["--listen-fd", str(listener.fileno()), "--ready-fd", str(say_ready)]
-    keeper.start(
-        Program("server", ["server", *descriptors, *parent], env, pass_fds=(listener.fileno(), say_ready))
-    )
+    parent = ("--parent", str(os.getpid()))
+    inherited = (listener.fileno(), say_ready)
+    descriptors = ("--listen-fd", str(inherited[0]), "--ready-fd", str(inherited[1]))
+    keeper.start(Program("server", faultcast("server", *descriptors, *parent), env, pass_fds=inherited))
     for n in range(settings.workers):
-        keeper.start(Program(f"worker-{n + 1}", ["worker", *parent], env))
+        keeper.start(Program(f"worker-{n + 1}", faultcast("worker", *parent), env))
     os.set_blocking(ready, False)
     return ready
 

@@ -1,0 +1,83 @@
+"""`faultcast server`: uvicorn in this process, the controller in a thread beside it."""
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from master import logs
+from master.app import create_app
+from master.cli.errors import FAILED, REFUSED, CommandError
+from master.listening import listen
+from master.services import open_services
+from notifier.settings import Settings, SettingsError
+
+KEEP_ALIVE_S = 75
+END_WITHIN_S = 5
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What `faultcast up` hands down: a socket that already listens, and where to say that we serve."""
+
+    listen_fd: int | None = None
+    ready_fd: int | None = None
+
+
+def run_server(settings: Settings, endpoint: Endpoint) -> int:
+    """Serves until SIGTERM or SIGINT; returns the exit code."""
+    logs.configure(settings.log_format)
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(_listener(settings, endpoint))
+        try:
+            services = stack.enter_context(open_services(settings))
+        except SettingsError as error:
+            raise CommandError(str(error), REFUSED) from None
+        app = create_app(services)
+        server = _Server(_config(app, settings), endpoint.ready_fd)
+        server.run(sockets=[listener])
+        return 0 if server.started else FAILED
+
+
+class _Server(uvicorn.Server):
+    """Says on a descriptor when it serves."""
+
+    def __init__(self, config: uvicorn.Config, ready_fd: int | None) -> None:
+        super().__init__(config)
+        self._ready_fd = ready_fd
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and self._ready_fd is not None:
+            os.write(self._ready_fd, b"\n")
+
+
+@contextlib.contextmanager
+def _listener(settings: Settings, endpoint: Endpoint) -> Iterator[socket.socket]:
+    if endpoint.listen_fd is None:
+        with listen(settings.host, settings.port) as listener:
+            yield listener
+    else:
+        with socket.socket(fileno=endpoint.listen_fd) as listener:
+            yield listener
+
+
+def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=END_WITHIN_S,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=None if settings.tls_key is None else str(settings.tls_key),
+    )
