@@ -51,9 +51,10 @@ def merge(model: type[C], incoming: Mapping[str, Any], stored: ChannelConfig | N
     faults: list[InitErrorDetails] = []
     for name, value in incoming.items():
         if isinstance(value, Mapping):
-            pairs = {key: (kept.get(name) or {}).get(key) for key in value}
-            merged[name] = {key: _kept(item, HIDDEN, pairs[key]) for key, item in value.items()}
-            faults += [_fault(name, key) for key, item in merged[name].items() if item == HIDDEN]
+            before = kept.get(name)
+            pairs = before if isinstance(before, Mapping) else {}
+            merged[name] = {key: _kept(item, HIDDEN, pairs.get(key)) for key, item in value.items()}
+            faults += [_fault(name, str(key)) for key, item in merged[name].items() if item == HIDDEN]
         else:
             merged[name] = _kept(value, shown.get(name), kept.get(name))
             if isinstance(value, str) and _looks_masked(name, merged[name]):

@@ -13,6 +13,7 @@ from enum import StrEnum
 from time import monotonic
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from channels.addresses import parse
 from channels.dialling import TimedReader
 from channels.fields import is_address
 from channels.transport import Network, NotSent
@@ -77,7 +78,7 @@ class MailServer:
         if self.sender or is_address(self.user):
             return self.sender or self.user
         guess = f"faultcast@{self.host}"
-        return guess if is_address(guess) else "faultcast@localhost"
+        return guess if is_address(guess) and parse(self.host) is None else "faultcast@localhost"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,16 @@
+"""Stand-in providers: real servers on this machine that take, check and refuse as the real ones do.
+
+with StandIn() as providers:
+    robot = providers.robot("dingtalk", secret="SEC…")
+    …  # send to robot.url
+    (message,) = providers.wait(1, "dingtalk")
+"""
+
+from channels.standin.command import main
+from channels.standin.journal import Received
+from channels.standin.providers import StandIn
+from channels.standin.robots import Robot
+from channels.standin.server import Scripted
+from channels.standin.smtp import MailRules
+
+__all__ = ["MailRules", "Received", "Robot", "Scripted", "StandIn", "main"]

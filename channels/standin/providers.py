@@ -1,0 +1,95 @@
+"""All providers at once, in this process."""
+
+import secrets
+import ssl
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from channels.standin.journal import Journal, Received
+from channels.standin.robots import Robot
+from channels.standin.server import Desk, Scripted, Server, make_robot
+from channels.standin.smtp import MailRules, MailServer
+
+
+class StandIn:
+    """All providers at once: the robots and a webhook receiver over HTTP, and a mail server.
+
+    Port 0 is any free one; `ledger` is a file to which every arrival is written before it is answered.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        smtp_port: int = 0,
+        ledger: Path | None = None,
+        smtp_tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.mail = MailRules()
+        self._host = host
+        self._journal = Journal(ledger)
+        self._desk = Desk(self._journal)
+        self._server = Server(host, port, self._desk)
+        self._desk.url = self.url = f"http://{host}:{self._server.server_port}"
+        self._mail = MailServer(self._journal, self.mail, host=host, port=smtp_port, tls=smtp_tls)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="standin", daemon=True
+        )
+
+    def start(self) -> Self:
+        self._mail.start()
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._server.close_all()
+        self._mail.stop()
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def smtp_url(self) -> str:
+        """As `FAULTCAST_SMTP_URL` or a channel's `smtp_url` wants it."""
+        return f"smtp://{self._host}:{self._mail.port}?starttls=off"
+
+    def robot(
+        self,
+        kind: str,
+        token: str | None = None,
+        *,
+        secret: str | None = None,
+        keyword: str | None = None,
+        limited: bool = True,
+    ) -> Robot:
+        """A new robot (or webhook receiver); `limited` False: one that never says "too fast"."""
+        token = token or secrets.token_hex(16)
+        robot = make_robot(self.url, kind, token, secret=secret, keyword=keyword)
+        return self._desk.register(robot, limited=limited)
+
+    def script(self, kind: str, *answers: Scripted) -> None:
+        """The next requests to this kind are answered so, one after another."""
+        self._desk.script(kind, *answers)
+
+    def messages(self, kind: str | None = None, *, accepted: bool | None = None) -> list[Received]:
+        return self._journal.all(kind, accepted=accepted)
+
+    def wait(
+        self, count: int, kind: str | None = None, *, accepted: bool | None = True, timeout_s: float = 10.0
+    ) -> list[Received]:
+        """All messages as soon as there are `count`; TimeoutError otherwise."""
+        return self._journal.wait(count, kind, accepted=accepted, timeout_s=timeout_s)
+
+    def clear(self) -> None:
+        self._journal.clear()
