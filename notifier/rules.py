@@ -1,0 +1,200 @@
+"""Who is told of what: a job's or pool's alert configuration, and the routes that follow. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, time, timedelta
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from channels.base import Severity
+from notifier.documents import ChannelName
+from notifier.items import ITEMS, at_least, most_severe, most_specific
+
+_HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
+DAY_S = 86_400
+BAIDU_NAMES = ("alertItems", "notifyRuleId")
+# What Baidu's form may carry besides; its alerts live in a service of its own.
+BAIDU_IGNORED = ("alertIds", "instanceId", "alertName", "for", "description", "severity")
+
+LASTS = "told if it lasts {seconds} s"
+QUIET = "quiet hours until {until}"
+NO_RULE = "no rule matches"
+NO_CONFIG = "no rules: neither the job nor its pool says who is told"
+
+
+def _item(name: str) -> str:
+    if name not in ITEMS:
+        raise ValueError(f"no such alert item; give one of {', '.join(ITEMS)}")
+    return name
+
+
+def _hours(text: str) -> str:
+    found = _HOURS.fullmatch(text)
+    if found is None or text[:5] == text[6:]:
+        raise ValueError("give two different times of day such as 22:00-08:00")
+    return text
+
+
+AlertItem = Annotated[str, AfterValidator(_item), Field(examples=["jobFT"])]
+Labels = Annotated[dict[str, str], Field(max_length=64)]
+Names = Annotated[list[ChannelName], Field(max_length=50)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Rule(_Part):
+    """All of `channels` are told of what matches; no `items` means every item."""
+
+    channels: Annotated[list[ChannelName], Field(min_length=1, max_length=50)]
+    fallback: Names = Field(default_factory=list)
+    items: list[AlertItem] = Field(default_factory=list)
+    min_severity: Severity = Severity.INFO
+    match: Labels = Field(default_factory=dict)
+    quiet_hours: Annotated[str, AfterValidator(_hours)] | None = None
+    remind_every_s: Annotated[int, Field(ge=0, le=7 * DAY_S)] = 0
+    language: Literal["zh", "en"] | None = None
+    for_s: Annotated[int, Field(ge=0, le=DAY_S)] = 0
+
+
+class EscalationStep(_Part):
+    """Told when nobody acknowledged for so long, counted from the alert."""
+
+    after_s: Annotated[int, Field(ge=1, le=7 * DAY_S)]
+    channels: Annotated[list[ChannelName], Field(min_length=1, max_length=50)]
+    items: list[AlertItem] = Field(default_factory=list)
+    min_severity: Severity = Severity.INFO
+
+
+class AlertConfigModel(_Part):
+    """`alertConfig`: ours, or Baidu's `{"alertItems": […], "notifyRuleId": "CHANNEL"}`, read as one rule."""
+
+    rules: Annotated[list[Rule], Field(max_length=100)] = Field(default_factory=list)
+    escalation: Annotated[list[EscalationStep], Field(max_length=20)] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_baidu(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or not any(name in data for name in BAIDU_NAMES):
+            return data
+        if "rules" in data or "escalation" in data:
+            raise ValueError("give either rules or alertItems with notifyRuleId, not both")
+        missing = [name for name in BAIDU_NAMES if name not in data]
+        if missing:
+            raise ValueError(f"{missing[0]} is missing: alertItems and notifyRuleId go together")
+        rest = {name: value for name, value in data.items() if name not in BAIDU_NAMES + BAIDU_IGNORED}
+        return {"rules": [{"channels": [data["notifyRuleId"]], "items": data["alertItems"]}], **rest}
+
+    def channel_names(self) -> frozenset[str]:
+        """Every channel that it names anywhere."""
+        told = {name for rule in self.rules for name in (*rule.channels, *rule.fallback)}
+        return frozenset(told | {name for step in self.escalation for name in step.channels})
+
+
+@dataclass(frozen=True)
+class AlertFacts:
+    """What rules look at. `severities`: where they differ from the table (`custom`)."""
+
+    items: tuple[str, ...]
+    severities: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def severity(self, item: str) -> Severity:
+        return Severity(self.severities.get(item, ITEMS[item].severity))
+
+
+@dataclass(frozen=True)
+class Route:
+    """One channel that is told. `item` is the most specific that the rules match, `items` the rest.
+
+    Attributes:
+        fallback: in order, whoever is told when this channel cannot be.
+        not_before: nothing is sent earlier, and `why`.
+    """
+
+    channel: str
+    item: str
+    items: tuple[str, ...]
+    severity: Severity
+    fallback: tuple[str, ...] = ()
+    language: str | None = None
+    not_before: datetime | None = None
+    why: str = ""
+
+
+def route(config: AlertConfigModel, facts: AlertFacts, now: datetime, zone: ZoneInfo) -> tuple[Route, ...]:
+    """The channels that are told of an alert; a channel named by several rules is told once."""
+    found: dict[str, Route] = {}
+    for rule in config.rules:
+        matched = matching(rule, facts)
+        if not matched:
+            continue
+        severity = most_severe(facts.severity(item) for item in matched)
+        until, why = _wait(rule, severity, now, zone)
+        for name in dict.fromkeys(rule.channels):
+            new = _route(name, rule, matched, severity)
+            new = replace(new, not_before=until, why=why)
+            found[name] = _both(found[name], new) if name in found else new
+    return tuple(found.values())
+
+
+def matching(rule: Rule, facts: AlertFacts) -> tuple[str, ...]:
+    """The items of the alert that this rule tells of."""
+    if any(facts.labels.get(name) != value for name, value in rule.match.items()):
+        return ()
+    return tuple(
+        item
+        for item in facts.items
+        if (not rule.items or item in rule.items) and at_least(facts.severity(item), rule.min_severity)
+    )
+
+
+def quiet_until(hours: str, now: datetime, zone: ZoneInfo) -> datetime | None:
+    """When the quiet hours that hold now end; None when they do not hold. Over midnight and clock changes."""
+    start, end = (time.fromisoformat(part) for part in hours.split("-"))
+    here = now.astimezone(zone)
+    clock = here.time()
+    inside = start <= clock < end if start < end else clock >= start or clock < end
+    if not inside:
+        return None
+    day = here.date() + timedelta(days=int(start > end and clock >= start))
+    return datetime.combine(day, end, zone)
+
+
+def _wait(rule: Rule, severity: Severity, now: datetime, zone: ZoneInfo) -> tuple[datetime | None, str]:
+    """Before when nothing is sent, and why."""
+    waits: list[tuple[datetime, str]] = []
+    if rule.for_s:
+        waits.append((now + timedelta(seconds=rule.for_s), LASTS.format(seconds=rule.for_s)))
+    if rule.quiet_hours and severity is not Severity.CRITICAL:
+        until = quiet_until(rule.quiet_hours, now, zone)
+        waits += [(until, QUIET.format(until=until.strftime("%H:%M")))] if until else []
+    return max(waits, default=(None, ""))
+
+
+def _route(name: str, rule: Rule, matched: tuple[str, ...], severity: Severity) -> Route:
+    item = most_specific(matched)
+    rest = tuple(one for one in matched if one != item)
+    fallback = tuple(one for one in dict.fromkeys(rule.fallback) if one != name)
+    return Route(name, item, rest, severity, fallback, rule.language)
+
+
+def _both(one: Route, other: Route) -> Route:
+    """Two rules name the channel: it is told once, of all they match, at the earlier moment."""
+    matched = dict.fromkeys((one.item, *one.items, other.item, *other.items))
+    item = most_specific(matched)
+    earlier = min((one, other), key=lambda each: (each.not_before is not None, each.not_before or 0))
+    return Route(
+        one.channel,
+        item,
+        tuple(each for each in matched if each != item),
+        most_severe((one.severity, other.severity)),
+        one.fallback + tuple(name for name in other.fallback if name not in one.fallback),
+        one.language or other.language,
+        earlier.not_before,
+        earlier.why,
+    )
