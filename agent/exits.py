@@ -81,6 +81,9 @@ class Watched:
         self.fd: int | None = None
         with contextlib.suppress(OSError):
             self.fd = os.pidfd_open(pid)
+        now = proc.stat(pid)
+        if now is None or now.start != start:
+            self.close()  # the pid may be another's by now
 
     def ended(self) -> bool:
         """Whether it is over, asked of /proc: also true where the pid belongs to another by now."""

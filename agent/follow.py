@@ -20,11 +20,13 @@ _PACKED = (".gz", ".xz", ".zst", ".bz2", ".lz4")
 
 @dataclass(frozen=True)
 class Position:
-    """Where a reader stood: before the first byte of the first line not yet seen whole."""
+    """Where a reader stood. `offset`: the first line not yet seen whole; `read`: how far it had read, and
+    `print` the bytes before that, by which a new reader knows the file again."""
 
     device: int
     inode: int
     offset: int
+    read: int
     number: int | None
     print: str
 
@@ -36,6 +38,7 @@ class Position:
                 int(entry["device"]),
                 int(entry["inode"]),
                 max(0, int(entry["offset"])),
+                max(0, int(entry["read"])),
                 None if number is None else int(number),
                 str(entry["print"]),
             )
@@ -56,7 +59,7 @@ class Stream:
         self.quiet_since = 0.0
         self.splitter = Splitter()
         self._print = b""
-        if position is not None and self._before(position.offset).hex() == position.print:
+        if position is not None and self._before(position.read).hex().endswith(position.print):
             self.offset = position.offset
             self.splitter = Splitter(position.number)
         elif at_end:
@@ -85,7 +88,7 @@ class Stream:
 
     def position(self) -> Position:
         offset = self.offset - self.splitter.pending
-        return Position(*self.identity, offset, self.splitter.number, self._before(offset).hex())
+        return Position(*self.identity, offset, self.offset, self.splitter.number, self._print.hex())
 
     def close(self) -> None:
         os.close(self.fd)

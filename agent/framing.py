@@ -83,7 +83,7 @@ class RankMap:
     def resolve(self, framed: Framed) -> int | None:
         """The rank a line belongs to by its prefix, None where that does not tell."""
         if framed.rank is not None:
-            return framed.rank
+            return framed.rank if self._is_ours(framed.rank) else None
         if framed.pid is not None:
             return self.pids.get(framed.pid)
         if framed.local is not None:
@@ -97,4 +97,11 @@ class RankMap:
         if match := _REDIRECTED.search(path):
             return self.of_local(int(match["local"]))
         match = _NAMED.search(path.rpartition("/")[2])
-        return int(match["rank"]) if match else None
+        return int(match["rank"]) if match and self._is_ours(int(match["rank"])) else None
+
+    def _is_ours(self, rank: int) -> bool:
+        """A log may name any rank, also another pod's; only the pod's own can have written it."""
+        if rank in self.workers or self.pod_rank is None:
+            return True
+        first = self.pod_rank * self.nproc
+        return first <= rank < first + self.nproc

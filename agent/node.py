@@ -1,0 +1,62 @@
+"""The agent of one node: tells the master of its kernel's fault lines, and that it lives."""
+
+import time
+from pathlib import Path
+
+from agent.clock import stamp, utcnow
+from agent.core import Core, Every
+from agent.follow import Position
+from agent.journal import note
+from agent.kernel import KernelProbe, parse_since
+from agent.settings import DEFAULT_KERNEL_LOG, Settings, SettingsError
+from agent.signatures import Scanner
+from agent.state import dicts
+from agent.wire import Kind, Observation
+
+_TICK_S = 0.1
+_BEAT_S, _AWAY_BEAT_S = 2.0, 20.0
+
+
+class NodeAgent:
+    """One life of a node's agent."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._core = Core(settings)
+        memory = self._core.memory.load()
+        places = [place for entry in dicts(memory.get("kernel_log")) if (place := Position.parse(entry))]
+        since = parse_since(memory.get("seen_until")) or utcnow()
+        path = settings.kernel_log or Path(DEFAULT_KERNEL_LOG)
+        try:
+            self._probe = KernelProbe(path, Scanner(()), since, places)
+        except OSError as error:
+            raise SettingsError(
+                f"FAULTCAST_KERNEL_LOG: {path} cannot be read ({error.strerror}): "
+                "name a file, or let the agent read the kernel's log"
+            ) from None
+        self._beat, self._save = Every(_BEAT_S), Every(1.0)
+
+    def run(self) -> int:
+        """Watch until told to end."""
+        self._core.start()
+        while not self._core.stopping:
+            self._core.wait(_TICK_S)
+            self._tick(time.monotonic())
+        self._tick(time.monotonic())
+        self._remember()
+        self._core.finish(linger=False)
+        note("agent_ended", why="told to end")
+        return 0
+
+    def _tick(self, now: float) -> None:
+        self._core.put(self._probe.tick(now))
+        self._core.heard()
+        if self._beat.due(now):
+            beat = Observation(Kind.HEARTBEAT, stamp(), None, {"ranks": {}, "log_at": None})
+            self._core.put([beat, *self._core.dropped(self._probe.take_dropped())], at_once=True)
+            self._beat.interval_s = _AWAY_BEAT_S if self._core.sender.away else _BEAT_S
+        if self._save.due(now):
+            self._remember()
+
+    def _remember(self) -> None:
+        places = self._probe.positions()
+        self._core.memory.save({"kernel_log": places, "seen_until": utcnow().timestamp()})
