@@ -35,7 +35,7 @@ class ConsoleMount(Mount):
 
 def mount_console(app: FastAPI, services: Services) -> None:
     """Adds the console to `app`, behind everything else."""
-    app.router.routes.append(ConsoleMount("", app=_SmallForms(_console(services))))
+    app.router.routes.append(ConsoleMount("", app=_Edge(_console(services))))
 
 
 def _console(services: Services) -> FastAPI:
@@ -53,8 +53,8 @@ def _console(services: Services) -> FastAPI:
     return console
 
 
-class _SmallForms:
-    """Our forms are small; whoever sends more, or does not say how much, is not one of them."""
+class _Edge:
+    """The first look: our forms are small and say how large they are; no name has a NUL."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -64,6 +64,9 @@ class _SmallForms:
         size = headers.get(b"content-length", b"0" if scope["method"] in {"GET", "HEAD"} else b"")
         if b"transfer-encoding" in headers or not size.isdigit() or int(size) > MAX_FORM:
             await Response("too large", 413, HEADERS)(scope, receive, send)
+            return
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            await Response("no such page", 404, HEADERS)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 

@@ -77,7 +77,8 @@ def list_jobs(
         .where(FaultEventRow.job_id.in_(ids))
         .group_by(FaultEventRow.job_id)
     )
-    steps, counts = dict(runs.tuples().all()), dict(faults.tuples().all())
+    steps: dict[str, int | None] = {row[0]: row[1] for row in runs}
+    counts: dict[str, int] = {row[0]: row[1] for row in faults}
     return [JobLine(job, steps.get(job.id), counts.get(job.id, 0)) for job in found.rows], found.next_cursor
 
 
