@@ -105,6 +105,7 @@ def _connect(family: socket.AddressFamily, address: tuple[str, int], timeout_s: 
 
 
 def _resolve(host: str, timeout_s: float) -> _Found:
+    host = host.rstrip(".")  # `localhost.` is localhost
     literal = parse(host.strip("[]"))
     if literal is not None and "%" not in host:
         return [(socket.AF_INET if literal.version == 4 else socket.AF_INET6, str(literal))]

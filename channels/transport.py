@@ -13,6 +13,7 @@ from functools import cached_property
 from ipaddress import ip_network
 from time import monotonic
 from typing import Any, ClassVar
+from urllib.parse import unquote
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -109,7 +110,7 @@ class Network:
     """
 
     allow: tuple[Cidr, ...] | None = ()
-    proxy: str | None = None
+    proxy: str | None = field(default=None, repr=False)
     no_proxy: str = ""
     ca_bundle: str | None = None
     smtp_url: str | None = field(default=None, repr=False)
@@ -180,9 +181,12 @@ class Network:
 
     @cached_property
     def _proxied(self) -> urllib3.PoolManager:
+        parts = urllib3.util.parse_url(self.proxy or "")
+        login = unquote(parts.auth) if parts.auth else None
         manager = urllib3.ProxyManager(
-            self.proxy or "", HOSTS, maxsize=CONNECTIONS_PER_HOST, ssl_context=self.tls
-        )
+            parts._replace(auth=None).url, HOSTS, maxsize=CONNECTIONS_PER_HOST, ssl_context=self.tls,
+            proxy_headers=urllib3.make_headers(proxy_basic_auth=login),
+        )  # fmt: skip
         return _with_connections(manager, Guard(None))
 
     def _guarded(self, manager: urllib3.PoolManager) -> urllib3.PoolManager:
@@ -241,7 +245,7 @@ def _with_connections(manager: urllib3.PoolManager, guard: Guard) -> urllib3.Poo
 def _read(raw: urllib3.BaseHTTPResponse) -> Response:
     body, is_whole = b"", True
     try:
-        while len(body) <= MAX_BODY and (chunk := raw.read(MAX_BODY, decode_content=False)):
+        while len(body) <= MAX_BODY and (chunk := raw.read1(MAX_BODY, decode_content=False)):
             body += chunk
     except (HTTPError, OSError, http.client.HTTPException):
         is_whole = False

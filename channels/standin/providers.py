@@ -92,4 +92,7 @@ class StandIn:
         return self._journal.wait(count, kind, accepted=accepted, timeout_s=timeout_s)
 
     def clear(self) -> None:
+        """Forgets what arrived and what was scripted; robots stay."""
         self._journal.clear()
+        self._desk.forget_scripts()
+        self.mail.reset()

@@ -61,6 +61,11 @@ class Desk:
         with self._lock:
             self._scripts[kind].extend(answers)
 
+    def forget_scripts(self) -> None:
+        with self._lock:
+            for answers in self._scripts.values():
+                answers.clear()
+
     def handle(self, request: Request) -> tuple[Reply, Scripted]:
         """The reply, and what the script does to it."""
         kind = next((kind for kind, played in PROVIDERS.items() if played.PATH.fullmatch(request.path)), None)

@@ -36,6 +36,9 @@ class MailRules:
     logins: Mapping[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
 
+    def reset(self) -> None:
+        vars(self).update(vars(MailRules()))
+
 
 class MailServer:
     """An SMTP server in a thread of its own."""

@@ -1,0 +1,340 @@
+"""The guarded client over real sockets: what may be dialled, how long, how much, and what an error says."""
+
+import datetime as dt
+import gzip
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address, ip_network
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from channels import dialling
+from channels.standin import Scripted, StandIn
+from channels.transport import ForbiddenTarget, Network, NotSent, Unanswered, check_target, encode, malformed
+
+LOOPBACK = (ip_network("127.0.0.0/8"),)
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+@contextmanager
+def serving(talk: Callable[[socket.socket], None], wrap: ssl.SSLContext | None = None) -> Iterator[int]:
+    """A server that lets `talk` do what it likes with each connection."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        while True:
+            try:
+                sock, _ = listener.accept()
+            except OSError:
+                return
+            with suppress(OSError), sock:
+                talk(wrap.wrap_socket(sock, server_side=True) if wrap else sock)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def whole_request(sock: socket.socket) -> bytes:
+    """All of it: closing a socket with bytes unread would reset the connection."""
+    head = body = b""
+    while not head.endswith(b"\r\n\r\n") and (piece := sock.recv(1)):
+        head += piece
+    length = re.search(rb"(?i)content-length: (\d+)", head)
+    while length and len(body) < int(length[1]) and (piece := sock.recv(65536)):
+        body += piece
+    return head + body
+
+
+def saying(*pieces: bytes, every_s: float = 0.0) -> Callable[[socket.socket], None]:
+    def talk(sock: socket.socket) -> None:
+        whole_request(sock)
+        for piece in pieces:
+            sock.sendall(piece)
+            time.sleep(every_s)
+
+    return talk
+
+
+def network(**more) -> Network:
+    return Network(**{"allow": LOOPBACK, "timeout_s": 1.0, **more})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/latest/meta-data", "http://100.100.100.200/", "http://[::ffff:7f00:1]/",
+        "http://[::1]/", "http://2130706433/", "http://0x7f000001/", "http://017700000001/", "http://127.1/",
+        "http://localhost/", "http://localhost./", "http://0/", "http://[fd00:ec2::254]/", "http://[64:ff9b::7f00:1]/",
+        "http://user:pw@8.8.8.8/", "http://8.8.8.8\\@127.0.0.1/", "ftp://8.8.8.8/", "file:///etc/passwd",
+        "http://", "http:///x", "//8.8.8.8/", "http://8.8.8.8:0/", "http://8.8.8.8:99999/", "http://a b/",
+        "http://8.8.8.8/\r\nX: 1", "gopher://8.8.8.8/", "",
+    ],
+)  # fmt: skip
+def test_neither_saved_nor_dialled(url):
+    with pytest.raises(ForbiddenTarget):
+        check_target(url, ())
+    with pytest.raises(ForbiddenTarget):
+        Network(timeout_s=1.0).request("POST", url, json={})
+
+
+def test_a_public_address_may_be_saved():
+    check_target("https://8.8.8.8/hook", ())
+    check_target("smtp://user:pw@8.8.8.8:587", ())
+
+
+def test_a_name_that_does_not_resolve_may_be_saved():
+    check_target("https://hooks.nowhere.invalid/x", ())
+
+
+def test_the_operator_admits_a_network():
+    check_target("http://127.0.0.1:1/", LOOPBACK)
+
+
+def test_a_refusal_tells_no_address():
+    with pytest.raises(ForbiddenTarget) as refused:
+        check_target("http://localhost/secret-path", ())
+    assert "127.0.0.1" not in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert "FAULTCAST_ALLOW_TARGETS" in str(refused.value)
+
+
+def test_a_name_that_changes_its_mind_is_judged_by_the_address_dialled(monkeypatch):
+    """DNS rebinding: public when the channel was saved, private now."""
+    answers = iter([["8.8.8.8"], ["127.0.0.1"]])
+
+    def resolver(host, *_args, **_more):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, 0)) for ip in next(answers)]
+
+    monkeypatch.setattr(dialling.socket, "getaddrinfo", resolver)
+    check_target("http://rebind.example/", ())
+    with pytest.raises(ForbiddenTarget):
+        Network(timeout_s=1.0).request("POST", "http://rebind.example/", json={})
+
+
+def test_one_private_address_among_public_ones_is_enough(monkeypatch):
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, 0)) for ip in ("8.8.8.8", "10.0.0.1")]
+    monkeypatch.setattr(dialling.socket, "getaddrinfo", lambda *_args, **_more: found)
+    with pytest.raises(ForbiddenTarget):
+        check_target("http://both.example/", ())
+
+
+def test_a_resolver_that_hangs_is_left_behind(monkeypatch):
+    monkeypatch.setattr(dialling.socket, "getaddrinfo", lambda *_args, **_more: time.sleep(5))
+    began = time.monotonic()
+    with pytest.raises(NotSent, match="not resolved in time"):
+        Network(timeout_s=0.2).request("POST", "http://slow.example/", json={})
+    assert time.monotonic() - began < 1
+
+
+def test_a_drip_of_headers_does_not_outlast_the_deadline():
+    drip = [b"HTTP/1.1 200 OK\r\n", *(f"X-{n}: 1\r\n".encode() for n in range(100))]
+    with serving(saying(*drip, every_s=0.1)) as port:
+        began = time.monotonic()
+        with pytest.raises(Unanswered, match="timed out"):
+            network(timeout_s=0.5).request("POST", f"http://127.0.0.1:{port}/", json={})
+        assert time.monotonic() - began < 1.5
+
+
+def test_a_drip_of_body_keeps_what_came():
+    drip = [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", *[b"x"] * 100]
+    with serving(saying(*drip, every_s=0.1)) as port:
+        response = network(timeout_s=0.5).request("POST", f"http://127.0.0.1:{port}/", json={})
+    assert (response.status, response.is_whole) == (200, False)
+    assert response.body.startswith(b"x")
+
+
+def test_a_body_without_end_is_cut():
+    with serving(saying(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 1_000_000)) as port:
+        response = network().request("POST", f"http://127.0.0.1:{port}/", json={})
+    assert len(response.body) == 64 * 1024
+
+
+def test_a_compressed_bomb_is_not_unpacked():
+    bomb = gzip.compress(b"0" * 10_000_000)
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n".encode()
+    with serving(saying(head, bomb)) as port:
+        response = network().request("POST", f"http://127.0.0.1:{port}/", json={})
+    assert response.body == bomb
+    assert response.json_object() == {}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(b"", id="closed"),
+        pytest.param(b"SSH-2.0-OpenSSH_9\r\n", id="another-protocol"),
+        pytest.param(b"HTTP/1.1 two hundred\r\n\r\n", id="bad-status"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n" + b"X: 1\r\n" * 200 + b"\r\n", id="too-many-headers"),
+        pytest.param(b"HTTP/1.1 200 " + b"x" * 100_000, id="endless-status-line"),
+    ],
+)
+def test_what_is_no_answer_is_unanswered(reply):
+    with serving(saying(reply)) as port, pytest.raises(Unanswered) as lost:
+        network().request("POST", f"http://127.0.0.1:{port}/secret-path", json={})
+    assert "secret-path" not in str(lost.value)
+
+
+def test_connections_are_kept_and_shared_by_threads():
+    with StandIn() as providers:
+        url = providers.robot("webhook").url
+        client = network()
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda _: client.request("POST", url, json={}).status, range(100)))
+        assert found == [200] * 100
+
+
+def test_after_a_lost_answer_the_next_request_is_clean():
+    with StandIn() as providers:
+        url = providers.robot("webhook").url
+        client = network()
+        providers.script("webhook", Scripted(200, "late", delay_s=0.6), Scripted(200, "next"))
+        with pytest.raises(Unanswered):
+            client.request("POST", url, json={}, timeout_s=0.2)
+        assert client.request("POST", url, json={}).body == b"next"
+
+
+def test_headers_of_the_caller_win_in_any_case():
+    with StandIn() as providers:
+        network().request(
+            "POST",
+            providers.robot("webhook").url,
+            json={},
+            headers={"user-agent": "mine", "content-type": "a/b"},
+        )
+        (shown,) = providers.messages()
+    assert (shown.headers["user-agent"], shown.headers["content-type"]) == ("mine", "a/b")
+
+
+def test_the_environment_is_not_read(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+    with serving(saying(OK)) as port:
+        assert network().request("POST", f"http://127.0.0.1:{port}/", json={}).status == 200
+
+
+def test_a_proxy_is_asked_when_handed_over():
+    asked = []
+
+    def proxy(sock: socket.socket) -> None:
+        asked.append(whole_request(sock))
+        sock.sendall(OK)
+
+    with serving(proxy) as port:
+        client = network(allow=(), proxy=f"http://me:p%40ss@127.0.0.1:{port}")
+        assert client.request("POST", "http://nowhere.invalid/x", json={}).status == 200
+    assert asked[0].startswith(b"POST http://nowhere.invalid/x HTTP/1.1")
+    assert b"proxy-authorization: Basic bWU6cEBzcw==" in asked[0]
+
+
+def test_a_proxy_is_no_way_around_the_guard():
+    with serving(saying(OK)) as port:
+        client = network(allow=(), proxy=f"http://127.0.0.1:{port}")
+        with pytest.raises(ForbiddenTarget):
+            client.request("POST", "http://169.254.169.254/", json={})
+
+
+@pytest.mark.parametrize(
+    ("no_proxy", "is_direct"),
+    [
+        ("127.0.0.1", True),
+        ("10.0.0.0/8, 127.0.0.0/8", True),
+        ("*", True),
+        ("example.com", False),
+        ("", False),
+    ],
+)
+def test_no_proxy(no_proxy, is_direct):
+    with serving(saying(OK)) as port:
+        client = network(proxy="http://127.0.0.1:1", no_proxy=no_proxy)
+        if is_direct:
+            assert client.request("POST", f"http://127.0.0.1:{port}/", json={}).status == 200
+        else:
+            with pytest.raises(NotSent):
+                client.request("POST", f"http://127.0.0.1:{port}/", json={})
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory) -> str:
+    """A PEM file with a key and a certificate of its own for 127.0.0.1."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(secret + made.public_bytes(serialization.Encoding.PEM))
+    return str(path)
+
+
+@pytest.fixture
+def https(certificate) -> Iterator[int]:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    with serving(saying(OK), context) as port:
+        yield port
+
+
+def test_a_certificate_nobody_knows_is_not_trusted(https):
+    with pytest.raises(NotSent, match="certificate is not trusted"):
+        network().request("POST", f"https://127.0.0.1:{https}/", json={})
+
+
+def test_the_operators_certificates_are(https, certificate):
+    client = network(ca_bundle=certificate)
+    assert client.request("POST", f"https://127.0.0.1:{https}/", json={}).status == 200
+
+
+def test_a_certificate_for_another_name_is_not_trusted(https, certificate, monkeypatch):
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
+    monkeypatch.setattr(dialling.socket, "getaddrinfo", lambda *_args, **_more: found)
+    with pytest.raises(NotSent, match="certificate is not trusted"):
+        network(ca_bundle=certificate).request("POST", f"https://other.example:{https}/", json={})
+
+
+def test_plain_http_where_tls_is_meant(certificate):
+    with serving(saying(OK)) as port, pytest.raises(NotSent):
+        network(ca_bundle=certificate).request("POST", f"https://127.0.0.1:{port}/", json={})
+
+
+def test_json_is_utf8_and_always_valid():
+    assert encode({"a": "训练 \ud800"}) == '{"a":"训练 ?"}'.encode()
+
+
+def test_a_password_does_not_print():
+    assert "hunter2" not in repr(Network(smtp_url="smtp://a:hunter2@mail.example"))
+    assert "hunter2" not in repr(Network(proxy="http://a:hunter2@proxy.example:3128"))
+
+
+@pytest.mark.parametrize(
+    "url", ["https://example.com/a?b=c", "http://[2606:4700::1]:8080/", "https://例え.jp/"]
+)
+def test_well_formed(url):
+    assert malformed(url) is None
