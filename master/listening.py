@@ -1,6 +1,7 @@
 """The address at which the server is reached."""
 
 import contextlib
+import os
 import socket
 from collections.abc import Iterator
 
@@ -19,7 +20,7 @@ def listen(host: str, port: int) -> Iterator[socket.socket]:
     try:
         listener = socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = os.strerror(error.errno) if error.errno else str(error)
         raise CommandError(
             f"--bind: {host}:{port}: {reason}; stop what uses it, or choose another (--bind HOST:PORT)",
             FAILED,

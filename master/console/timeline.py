@@ -65,6 +65,7 @@ class Life:
     pauses: tuple[tuple[float, float], ...]  # (x, width) in which no step was made between two runs
     ticks: tuple[Tick, ...]
     top_step: int | None
+    spans_days: bool  # the time of day alone would not tell
 
 
 def life(runs: Sequence[RunFacts], marks: Sequence[Mark], now: datetime) -> Life | None:
@@ -82,6 +83,7 @@ def life(runs: Sequence[RunFacts], marks: Sequence[Mark], now: datetime) -> Life
         pauses=tuple(_pauses(runs, scale)),
         ticks=tuple(_ticks(scale)),
         top_step=top,
+        spans_days=scale.end - scale.start > timedelta(hours=20),
     )
 
 
