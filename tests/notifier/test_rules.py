@@ -1,0 +1,183 @@
+"""Who is told of what: rules, severities, labels, quiet hours; and what a wrong configuration answers."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from pydantic import ValidationError
+
+from channels.base import Severity
+from notifier.items import ITEMS, at_least, most_severe, most_specific
+from notifier.rules import AlertConfigModel, AlertFacts, quiet_until, route
+
+SHANGHAI = ZoneInfo("Asia/Shanghai")
+BERLIN = ZoneInfo("Europe/Berlin")
+NOON = datetime(2026, 11, 29, 4, 0, tzinfo=UTC)  # 12:00 in Shanghai
+NIGHT = datetime(2026, 11, 29, 15, 30, tzinfo=UTC)  # 23:30 in Shanghai
+HANG = AlertFacts(("jobHang", "jobFT"))
+
+
+def config(*rules: dict) -> AlertConfigModel:
+    return AlertConfigModel.model_validate({"rules": list(rules)})
+
+
+def told(
+    *rules: dict, facts: AlertFacts = HANG, now: datetime = NOON
+) -> dict[str, tuple[str, tuple[str, ...]]]:
+    return {one.channel: (one.item, one.items) for one in route(config(*rules), facts, now, SHANGHAI)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        pytest.param({"channels": ["a"]}, {"a": ("jobHang", ("jobFT",))}, id="no items means every item"),
+        pytest.param(
+            {"channels": ["a"], "items": ["jobFT"]}, {"a": ("jobFT", ())}, id="the item that it matches"
+        ),
+        pytest.param({"channels": ["a"], "items": ["jobSucceed"]}, {}, id="another item"),
+        pytest.param(
+            {"channels": ["a"], "min_severity": "error"},
+            {"a": ("jobHang", ())},
+            id="each item by its own severity",
+        ),
+        pytest.param({"channels": ["a"], "min_severity": "critical"}, {}, id="not severe enough"),
+        pytest.param(
+            {"channels": ["a", "b"]}, dict.fromkeys("ab", ("jobHang", ("jobFT",))), id="all channels"
+        ),
+        pytest.param({"channels": ["a"], "match": {"team": "x"}}, {}, id="a label it lacks"),
+    ],
+)
+def test_a_rule_tells_of_what_it_matches(rule: dict, expected: dict) -> None:
+    assert told(rule) == expected
+
+
+def test_labels_must_all_match() -> None:
+    facts = AlertFacts(("custom",), {"custom": "error"}, {"team": "x", "env": "prod"})
+    assert told({"channels": ["a"], "match": {"team": "x", "env": "prod"}}, facts=facts)
+    assert not told({"channels": ["a"], "match": {"team": "x", "env": "test"}}, facts=facts)
+
+
+def test_a_channel_named_twice_is_told_once_of_all() -> None:
+    first = {"channels": ["a"], "items": ["jobFT"], "fallback": ["m"]}
+    (one,) = route(
+        config(first, {"channels": ["a"], "items": ["jobHang"], "fallback": ["n", "m"]}), HANG, NOON, SHANGHAI
+    )
+    assert (one.item, one.items, one.fallback, one.severity) == (
+        "jobHang",
+        ("jobFT",),
+        ("m", "n"),
+        Severity.ERROR,
+    )
+
+
+def test_a_channel_is_no_fallback_of_itself() -> None:
+    (one,) = route(config({"channels": ["a"], "fallback": ["a", "b"]}), HANG, NOON, SHANGHAI)
+    assert one.fallback == ("b",)
+
+
+def test_quiet_hours_hold_back_all_but_the_critical() -> None:
+    rule = {"channels": ["a"], "quiet_hours": "22:00-08:00"}
+    (held,) = route(config(rule), HANG, NIGHT, SHANGHAI)
+    assert held.not_before == datetime(2026, 11, 30, 8, 0, tzinfo=SHANGHAI)
+    assert held.why == "quiet hours until 08:00"
+    (at_once,) = route(config(rule), AlertFacts(("jobGaveUp", "jobFailed")), NIGHT, SHANGHAI)
+    assert at_once.not_before is None
+
+
+def test_a_rule_without_quiet_hours_tells_the_same_channel_at_once() -> None:
+    quiet = {"channels": ["a"], "quiet_hours": "22:00-08:00"}
+    (one,) = route(config(quiet, {"channels": ["a"]}), HANG, NIGHT, SHANGHAI)
+    assert one.not_before is None
+
+
+def test_for_s_waits_before_it_tells() -> None:
+    (one,) = route(config({"channels": ["a"], "for_s": 60}), HANG, NOON, SHANGHAI)
+    assert (one.not_before, one.why) == (NOON + timedelta(seconds=60), "told if it lasts 60 s")
+
+
+@pytest.mark.parametrize(
+    ("hours", "zone", "now", "until"),
+    [
+        pytest.param(
+            "12:00-13:00",
+            SHANGHAI,
+            NOON,
+            datetime(2026, 11, 29, 13, tzinfo=SHANGHAI),
+            id="the start is inside",
+        ),
+        pytest.param("11:00-12:00", SHANGHAI, NOON, None, id="the end is outside"),
+        pytest.param(
+            "22:00-13:00", SHANGHAI, NOON, datetime(2026, 11, 29, 13, tzinfo=SHANGHAI), id="after midnight"
+        ),
+        pytest.param(
+            "23:00-01:00", SHANGHAI, NIGHT, datetime(2026, 11, 30, 1, tzinfo=SHANGHAI), id="before midnight"
+        ),
+        pytest.param(
+            "22:00-08:00",
+            BERLIN,
+            datetime(2026, 3, 28, 22, 0, tzinfo=UTC),
+            datetime(2026, 3, 29, 8, tzinfo=BERLIN),
+            id="the clock goes forward: an hour less",
+        ),
+    ],
+)
+def test_quiet_hours_end(hours: str, zone: ZoneInfo, now: datetime, until: datetime | None) -> None:
+    assert quiet_until(hours, now, zone) == until
+
+
+def test_baidus_form_is_one_rule() -> None:
+    read = AlertConfigModel.model_validate(
+        {"alertItems": ["jobFT", "jobHang"], "notifyRuleId": "oncall", "for": "0m"}
+    )
+    assert [(rule.channels, rule.items) for rule in read.rules] == [(["oncall"], ["jobFT", "jobHang"])]
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "words"),
+    [
+        ({"rules": [{"channels": []}]}, "rules.0.channels", "at least 1"),
+        ({"rules": [{"channels": ["a"], "items": ["jobft"]}]}, "rules.0.items.0", "no such alert item"),
+        ({"rules": [{"channels": ["a"], "quiet_hours": "22-8"}]}, "rules.0.quiet_hours", "22:00-08:00"),
+        (
+            {"rules": [{"channels": ["a"], "quiet_hours": "08:00-08:00"}]},
+            "rules.0.quiet_hours",
+            "two different",
+        ),
+        ({"rules": [{"channels": ["a"], "chanels": []}]}, "rules.0.chanels", "Extra inputs"),
+        ({"rules": [{"channels": ["a"], "min_severity": "fatal"}]}, "rules.0.min_severity", "'critical'"),
+        ({"alertItems": ["jobFT"]}, "", "notifyRuleId is missing"),
+        ({"alertItems": ["jobFT"], "notifyRuleId": "a", "rules": []}, "", "not both"),
+        (
+            {"escalation": [{"after_s": 0, "channels": ["a"]}]},
+            "escalation.0.after_s",
+            "greater than or equal to 1",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(given: dict, field: str, words: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        AlertConfigModel.model_validate(given)
+    (fault,) = caught.value.errors()
+    assert ".".join(map(str, fault["loc"])) == field
+    assert words in fault["msg"]
+
+
+def test_the_table_of_items_is_the_contracts() -> None:
+    severities = {name: item.severity.value for name, item in ITEMS.items()}
+    assert severities == {
+        "jobRunning": "info",
+        "jobSucceed": "info",
+        "jobFailed": "error",
+        "jobHang": "error",
+        "jobFT": "warning",
+        "nodeFT": "warning",
+        "jobRecovered": "info",
+        "jobGaveUp": "critical",
+        "agentLost": "warning",
+        "channelFailing": "error",
+        "custom": "info",
+    }
+    assert most_specific(("jobFT", "jobFailed", "jobGaveUp")) == "jobGaveUp"
+    assert most_severe(("info", "critical", "error")) is Severity.CRITICAL
+    assert at_least("error", "error")
+    assert not at_least("warning", "error")
