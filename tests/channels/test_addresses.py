@@ -7,7 +7,7 @@ import pytest
 from channels.addresses import forbidden
 
 PRIVATE = [
-    "0.0.0.0",
+    "0.0.0.0",  # noqa: S104  an address, not a socket
     "10.1.2.3",
     "100.64.0.1",
     "100.100.100.200",
