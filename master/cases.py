@@ -36,7 +36,7 @@ def load(session: Session, job: Job, run: Run) -> CaseFile:
         seen=tuple(
             _seen(row, names)
             for row in rows
-            if row.kind not in {Kind.HEARTBEAT, Kind.STACKS} and not (used_up and row.received_at <= used_up)
+            if row.kind != Kind.HEARTBEAT and not (used_up and row.received_at <= used_up)
         ),
         hang=FaultTolerance.of(job.fault_tolerance).hang,
         first_step_at=run.first_step_at,

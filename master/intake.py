@@ -189,6 +189,6 @@ def _want(job: Job, run: Run, pod: Pod) -> dict[str, Any]:
     """What the pod's agent is asked to do (agent/wire.py: Reply)."""
     want: dict[str, Any] = {"patterns": list(FaultTolerance.of(job.fault_tolerance).custom_log_patterns)}
     asked = run.stacks_wanted_at
-    if asked is not None and run.ended_at is None and (pod.stacks_at is None or pod.stacks_at < asked):
+    if asked is not None and not run.end_reason and (pod.stacks_at is None or pod.stacks_at < asked):
         want["stacks"] = True
     return want

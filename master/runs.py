@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from master.faultargs import FaultTolerance
 from master.jobspec import JobSpec
-from master.lifecycle import PodStatus
+from master.lifecycle import POD_OVER, PodStatus
 from master.model import Job, Pod, Run
 from master.placement import place
 from master.pools import ready_nodes
@@ -32,7 +32,7 @@ def begin(session: Session, job: Job, n: int, rendezvous: Rendezvous, now: datet
     if n > 0 and FaultTolerance.of(job.fault_tolerance).enable_use_nodes_of_last_job:
         before = select(Pod.node).where(Pod.job_id == job.id, Pod.run == n - 1).order_by(Pod.index)
         preferred = list(session.scalars(before))
-    busy = session.scalars(select(Pod.node).where(Pod.closed_at.is_(None)))
+    busy = session.scalars(select(Pod.node).where(Pod.closed_at.is_(None), Pod.status.not_in(POD_OVER)))
     nodes = place(spec.replicas, ready_nodes(session, job.pool), busy=list(busy), preferred=preferred)
     if not nodes:
         return False
@@ -47,6 +47,11 @@ def begin(session: Session, job: Job, n: int, rendezvous: Rendezvous, now: datet
         )  # fmt: skip
     job.run = n
     return True
+
+
+def is_over(run: Run) -> bool:
+    """Whether it was decided that the run ends: from then on what its pods do means nothing."""
+    return bool(run.end_reason)
 
 
 def pods_of(session: Session, job_id: str, run: int) -> list[Pod]:

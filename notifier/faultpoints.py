@@ -20,6 +20,16 @@ POINTS = (
     "outcome_written",  # committed
     "acknowledged",  # nothing is left to do for this delivery
 )
+RECOVERY_POINTS = (  # the master's, in the order of a recovery
+    "decided",  # judged, nothing is written
+    "recorded",  # fault event, job, recovery and alert are committed
+    "recovery_stopped",  # nothing of the run is left, its stage is not written
+    "run_begun",  # the next run and its pods are rows
+    "pod_started",  # a pod runs, its row says Pending
+    "agent_started",  # so does its agent
+    "recovery_started",  # all pods are started, the stage is not written
+    "recovered",  # training goes on, and that is committed
+)
 ACTIONS = ("kill", "raise", "stall")
 STALL_S = 30.0
 
@@ -34,9 +44,14 @@ class FaultPoint:
     def __init__(self, form: str) -> None:
         name, _, rest = form.partition(":")
         nth, _, action = rest.partition(":")
-        if name not in POINTS or action not in ACTIONS or not nth.isdecimal() or int(nth) < 1:
+        if (
+            name not in POINTS + RECOVERY_POINTS
+            or action not in ACTIONS
+            or not nth.isdecimal()
+            or int(nth) < 1
+        ):
             raise ValueError(
-                f"{VARIABLE}={form!r}: give NAME:NTH:ACTION, NAME of {', '.join(POINTS)}, "
+                f"{VARIABLE}={form!r}: give NAME:NTH:ACTION, NAME of {', '.join(POINTS + RECOVERY_POINTS)}, "
                 f"ACTION of {', '.join(ACTIONS)}"
             )
         self._name, self._nth, self._action = name, int(nth), action

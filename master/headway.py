@@ -1,0 +1,146 @@
+"""What is good news of a run: it runs, it makes steps again after a fault, it succeeded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from master import news, steps
+from master.casefile import Action
+from master.faultargs import FaultTolerance
+from master.hands import Hands
+from master.lifecycle import JobStatus, PodStatus, is_final, move
+from master.model import FaultEventRow, Job, Pod, Run
+from master.runs import is_over
+from notifier.faultpoints import hit
+
+STEADY = timedelta(seconds=10)  # a run of a job that tells no steps lives so long before it counts as well
+RESTARTS = (Action.RESTART_JOB, Action.REPLACE_PODS)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the rows of a job say of its present run."""
+
+    job: Job
+    run: Run
+    pods: Sequence[Pod]
+    open_events: Sequence[FaultEventRow]  # of earlier runs, not recovered from yet
+    best_step: int | None  # of all earlier runs
+
+    @property
+    def all_run(self) -> bool:
+        return all(pod.status == PodStatus.RUNNING for pod in self.pods)
+
+    @property
+    def all_succeeded(self) -> bool:
+        return all(pod.status == PodStatus.SUCCEEDED for pod in self.pods)
+
+    @property
+    def gained_ground(self) -> bool:
+        """Whether this run came further than any before it."""
+        reached = self.run.last_step
+        return self.best_step is not None and reached is not None and reached > self.best_step
+
+    def is_running(self) -> bool:
+        return self.run.first_step_at is not None or self.all_run
+
+    def is_training(self, now: datetime) -> bool:
+        """Whether training goes on: by steps, or without any by living on."""
+        if steps.makes_steps(self.run):
+            return True
+        lived = self.all_run and self._all_since(now)
+        return self.all_succeeded or (lived and self.best_step is None)
+
+    def _all_since(self, now: datetime) -> bool:
+        return all(pod.started_at is not None and now - pod.started_at >= STEADY for pod in self.pods)
+
+
+def read(session: Session, job: Job, run: Run, pods: Sequence[Pod]) -> Look:
+    events = select(FaultEventRow).where(
+        FaultEventRow.job_id == job.id, FaultEventRow.run < run.n, FaultEventRow.recovered_at.is_(None)
+    )
+    best = select(func.max(Run.last_step)).where(Run.job_id == job.id, Run.n < run.n)
+    still_open = [event for event in session.scalars(events) if event.decision["action"] in RESTARTS]
+    return Look(job, run, pods, still_open, session.scalar(best))
+
+
+def note(hands: Hands, look: Look, now: datetime) -> None:
+    """Write down and tell what is new."""
+    news_of = _news(look, now)
+    if not any(news_of.values()):
+        return
+    with hands.write() as session:
+        job = session.get_one(Job, look.job.id, with_for_update=True)
+        run = session.get_one(Run, (job.id, look.run.n), with_for_update=True)
+        if is_final(job) or job.stop_requested or job.run != run.n or is_over(run):
+            return
+        if news_of["recovered"]:
+            _recover(session, job, run, look, now)
+        if news_of["running"]:
+            _start(session, job, run, now)
+        if news_of["budget"]:
+            _give_back(job, look, now)
+        if news_of["succeeded"]:
+            run.end_reason, run.ended_at = "succeeded", now
+            move(job, JobStatus.SUCCEEDED, now)
+            news.tell_state(session, job, "jobSucceed", now)
+    if news_of["recovered"]:
+        hit("recovered")
+
+
+def _news(look: Look, now: datetime) -> Mapping[str, bool]:
+    job = look.job
+    status = JobStatus(job.status)
+    recovered = bool(look.open_events) and look.is_training(now)
+    waits = status in {JobStatus.STARTING, JobStatus.RESTARTING, JobStatus.ABNORMAL}
+    goes = look.is_running() and (recovered or not look.open_events)
+    return {
+        "recovered": recovered,
+        "running": goes and (job.started_at is None or (waits and status != JobStatus.ABNORMAL)),
+        "budget": _owes(look, now),
+        "succeeded": look.all_succeeded,
+    }
+
+
+def _start(session: Session, job: Job, run: Run, now: datetime) -> None:
+    if JobStatus(job.status) is not JobStatus.RUNNING:
+        move(job, JobStatus.RUNNING, now)
+    if job.started_at is None:
+        job.started_at = run.first_step_at or now
+        news.tell_state(session, job, "jobRunning", now)
+
+
+def _recover(session: Session, job: Job, run: Run, look: Look, now: datetime) -> None:
+    """The incident is over: by the first new step, by which downtime and lost steps are counted."""
+    at = run.first_step_at if steps.makes_steps(run) and run.first_step_at else now
+    if JobStatus(job.status) is not JobStatus.RUNNING:
+        move(job, JobStatus.RUNNING, now)
+    for known in look.open_events:
+        event = session.get_one(FaultEventRow, known.id, with_for_update=True)
+        event.recovered_at = at
+        event.downtime_s = round(max(0.0, (at - event.time).total_seconds()), 3)
+        if event.step is not None and run.first_step is not None:
+            event.steps_lost = max(0, event.step - run.first_step + 1)
+        news.tell_recovered(session, job, event, now)
+
+
+def _owes(look: Look, now: datetime) -> bool:
+    """Whether restarts are to be given back."""
+    job = look.job
+    return (job.restarts_used > 0 and look.gained_ground) or (
+        job.unconditional_used > 0 and _lived_long(job, look.run, now)
+    )
+
+
+def _lived_long(job: Job, run: Run, now: datetime) -> bool:
+    return now - run.started_at >= FaultTolerance.of(job.fault_tolerance).policy.unconditional_observe
+
+
+def _give_back(job: Job, look: Look, now: datetime) -> None:
+    if look.gained_ground:
+        job.restarts_used = 0
+    if _lived_long(job, look.run, now):
+        job.unconditional_used = 0

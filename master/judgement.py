@@ -1,0 +1,76 @@
+"""From the case file of a run to what is done about it: the shell around diagnose() and decide()."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import structlog
+
+from master import cases, pools
+from master.casefile import Want
+from master.decision import decide
+from master.diagnosis import diagnose
+from master.faultargs import FaultTolerance
+from master.hands import Hands
+from master.incidents import Finding, record
+from master.lifecycle import POD_OVER, JobStatus, PodStatus, move
+from master.model import FaultEventRow, Job, Pod, Run
+from notifier.faultpoints import hit
+
+ASK_AGAIN = timedelta(seconds=2)  # once all have answered
+GIVE_UP_WAITING = timedelta(seconds=15)  # py-spy's own limit is 5 s a process
+SUSPECT = "something is wrong; the evidence is being weighed"
+
+log = structlog.get_logger()
+
+
+def judge(hands: Hands, job: Job, run: Run, pods: Sequence[Pod], now: datetime) -> FaultEventRow | None:
+    """The fault event, if one was decided now."""
+    with hands.store.read() as session:
+        case = cases.load(session, job, run)
+        past = cases.history(session, job, run)
+        pool = pools.view(session, job.pool)
+    verdict = diagnose(case, now)
+    if verdict is None:
+        _note_suspicion(hands, job, SUSPECT if _broken(pods) else "", now)
+        return None
+    if isinstance(verdict, Want):
+        _note_suspicion(hands, job, verdict.why, now)
+        _ask_for_stacks(hands, run, pods, now)
+        return None
+    decision = decide(verdict, FaultTolerance.of(job.fault_tolerance).policy, past, pool, now)
+    hit("decided")
+    event = record(hands, Finding(job.id, run.n, verdict, decision), now)
+    hit("recorded")
+    if event is not None:
+        log.info("fault", job=job.id, run=run.n, fault_class=event.fault_class, cause=event.cause,
+                 culprit=event.culprit, action=event.decision["action"], event=event.id)  # fmt: skip
+    return event
+
+
+def _broken(pods: Sequence[Pod]) -> bool:
+    return any(PodStatus(pod.status) in POD_OVER and pod.status != PodStatus.SUCCEEDED for pod in pods)
+
+
+def _note_suspicion(hands: Hands, job: Job, why: str, now: datetime) -> None:
+    """`Abnormal` while something is looked into, and back when it was nothing."""
+    status = JobStatus(job.status)
+    suspect = status is JobStatus.ABNORMAL
+    if suspect == bool(why):
+        return
+    with hands.write() as session:
+        row = session.get_one(Job, job.id, with_for_update=True)
+        if row.status != status:
+            return
+        calm = JobStatus.RUNNING if row.started_at is not None else JobStatus.STARTING
+        move(row, JobStatus.ABNORMAL if why else calm, now, why)
+
+
+def _ask_for_stacks(hands: Hands, run: Run, pods: Sequence[Pod], now: datetime) -> None:
+    asked = run.stacks_wanted_at
+    if asked is not None:
+        live = [pod for pod in pods if PodStatus(pod.status) not in POD_OVER]
+        answered = all(pod.stacks_at is not None and pod.stacks_at >= asked for pod in live)
+        if now - asked < (ASK_AGAIN if answered else GIVE_UP_WAITING):
+            return
+    with hands.write() as session:
+        session.get_one(Run, (run.job_id, run.n), with_for_update=True).stacks_wanted_at = now
