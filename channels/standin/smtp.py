@@ -78,7 +78,6 @@ class MailServer:
         return SMTP(
             _Handler(self._journal, self._rules), hostname="mail.standin", ident="stand-in",
             tls_context=self._tls, authenticator=self._authenticate, auth_require_tls=False,
-            auth_required=bool(self._rules.logins),
         )  # fmt: skip
 
     def _authenticate(self, *call: Any) -> AuthResult:
@@ -98,8 +97,10 @@ class _Handler:
         self._rules = rules
 
     async def handle_MAIL(  # noqa: N802
-        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, options: list[str]
+        self, _server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
+        if self._rules.logins and not session.authenticated:
+            return "530 5.7.0 Authentication required"
         reply = self._rules.senders.get(address, OK)
         if reply.startswith("2"):
             envelope.mail_from = address

@@ -1,6 +1,5 @@
 """The guarded client over real sockets: what may be dialled, how long, how much, and what an error says."""
 
-import datetime as dt
 import gzip
 import re
 import socket
@@ -10,13 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from channels import dialling
 from channels.standin import Scripted, StandIn
@@ -273,32 +268,6 @@ def test_no_proxy(no_proxy, is_direct):
         else:
             with pytest.raises(NotSent):
                 client.request("POST", f"http://127.0.0.1:{port}/", json={})
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory) -> str:
-    """A PEM file with a key and a certificate of its own for 127.0.0.1."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "server.pem"
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(secret + made.public_bytes(serialization.Encoding.PEM))
-    return str(path)
 
 
 @pytest.fixture
