@@ -91,7 +91,7 @@ def _pod_view(pod: Pod, spec: JobSpec, beats: Sequence[ObservationRow]) -> PodVi
         index=pod.index,
         node=pod.node,
         ranks=tuple(sorted(heard | set(own))),
-        alive=PodStatus(pod.status) in {PodStatus.STARTING, PodStatus.RUNNING},
+        alive=PodStatus(pod.status) not in POD_OVER,
         exit_code=pod.exit_code if PodStatus(pod.status) in POD_OVER else None,
         agent_seen_at=pod.agent_seen_at,
     )

@@ -15,7 +15,7 @@ from master.reports import Saw
 
 HEARTBEAT_WINDOW = timedelta(seconds=3)  # RECOVERY: hang evidence is read in windows of 3 s
 ROWS_KEPT = 2000  # of one pod or one node: a flood proves no more than its beginning
-STACKS_KEPT = 2  # of each rank: the newest, and one to see whether it moved
+STACKS_KEPT = 16  # of each rank: enough to see for how long it has not moved
 _DECISIVE = frozenset(
     {Kind.PROCESS_EXITED, Kind.STACKS}
 )  # these find room where matches of a log no longer do

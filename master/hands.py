@@ -31,10 +31,20 @@ class Hands:
         """One transaction under the lease; the bell rings after its commit for what was published in it."""
         with self.leadership.write() as session:
             yield session
-            shards = frozenset(session.info.get(BELL, ()))
+            shards = _shards(session)
         if shards:
             self.bell.ring(self.store, shards)
         self.changed()
+
+
+@contextmanager
+def rung(store: Store, bell: Rings) -> Iterator[Session]:
+    """The same for a route: no lease is needed, the bell rings for what was published."""
+    with store.write() as session:
+        yield session
+        shards = _shards(session)
+    if shards:
+        bell.ring(store, shards)
 
 
 def told(session: Session, published: Iterable[Published]) -> None:
@@ -42,3 +52,7 @@ def told(session: Session, published: Iterable[Published]) -> None:
     shards: set[int] = session.info.setdefault(BELL, set())
     for one in published:
         shards.update(one.shards)
+
+
+def _shards(session: Session) -> frozenset[int]:
+    return frozenset(session.info.get(BELL, ()))

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from master import news, steps
 from master.casefile import Action
+from master.decision import Budget, budget_after_progress
 from master.faultargs import FaultTolerance
 from master.hands import Hands
 from master.lifecycle import JobStatus, PodStatus, is_final, move
@@ -38,14 +39,8 @@ class Look:
     def all_succeeded(self) -> bool:
         return all(pod.status == PodStatus.SUCCEEDED for pod in self.pods)
 
-    @property
-    def gained_ground(self) -> bool:
-        """Whether this run came further than any before it."""
-        reached = self.run.last_step
-        return self.best_step is not None and reached is not None and reached > self.best_step
-
     def is_running(self) -> bool:
-        return self.run.first_step_at is not None or self.all_run
+        return self.run.first_step_at is not None or self.all_run or self.all_succeeded
 
     def is_training(self, now: datetime) -> bool:
         """Whether training goes on: by steps, or without any by living on."""
@@ -82,7 +77,8 @@ def note(hands: Hands, look: Look, now: datetime) -> None:
         if news_of["running"]:
             _start(session, job, run, now)
         if news_of["budget"]:
-            _give_back(job, look, now)
+            _, after = _budget(look, now)
+            job.restarts_used, job.unconditional_used = after.restarts_used, after.unconditional_used
         if news_of["succeeded"]:
             run.end_reason, run.ended_at = "succeeded", now
             move(job, JobStatus.SUCCEEDED, now)
@@ -95,12 +91,13 @@ def _news(look: Look, now: datetime) -> Mapping[str, bool]:
     job = look.job
     status = JobStatus(job.status)
     recovered = bool(look.open_events) and look.is_training(now)
+    used, after = _budget(look, now)
     waits = status in {JobStatus.STARTING, JobStatus.RESTARTING, JobStatus.ABNORMAL}
     goes = look.is_running() and (recovered or not look.open_events)
     return {
         "recovered": recovered,
         "running": goes and (job.started_at is None or (waits and status != JobStatus.ABNORMAL)),
-        "budget": _owes(look, now),
+        "budget": used != after,
         "succeeded": look.all_succeeded,
     }
 
@@ -127,20 +124,14 @@ def _recover(session: Session, job: Job, run: Run, look: Look, now: datetime) ->
         news.tell_recovered(session, job, event, now)
 
 
-def _owes(look: Look, now: datetime) -> bool:
-    """Whether restarts are to be given back."""
-    job = look.job
-    return (job.restarts_used > 0 and look.gained_ground) or (
-        job.unconditional_used > 0 and _lived_long(job, look.run, now)
+def _budget(look: Look, now: datetime) -> tuple[Budget, Budget]:
+    """What the job has used, and what is left of that once this run's merits count."""
+    used = Budget(look.job.restarts_used, look.job.unconditional_used)
+    after = budget_after_progress(
+        used,
+        FaultTolerance.of(look.job.fault_tolerance).policy,
+        step=look.run.last_step,
+        best_before=look.best_step,
+        run_age=now - look.run.started_at,
     )
-
-
-def _lived_long(job: Job, run: Run, now: datetime) -> bool:
-    return now - run.started_at >= FaultTolerance.of(job.fault_tolerance).policy.unconditional_observe
-
-
-def _give_back(job: Job, look: Look, now: datetime) -> None:
-    if look.gained_ground:
-        job.restarts_used = 0
-    if _lived_long(job, look.run, now):
-        job.unconditional_used = 0
+    return used, after

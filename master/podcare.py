@@ -21,7 +21,7 @@ from notifier.model import Token
 RECOVERY_GRACE = timedelta(seconds=5)  # a broken run has nothing to save
 STOP_GRACE = timedelta(seconds=15)  # a stopped one may write a last checkpoint
 SIGNALLED = 128  # a shell's way to tell of a signal
-WORDS = {"Evicted": "pod_evicted", "NodeLost": "node_lost"}  # else the pod was deleted
+WORDS = {"Deleted": "pod_deleted", "Evicted": "pod_evicted", "NodeLost": "node_lost"}  # else it vanished
 
 log = structlog.get_logger()
 
@@ -82,7 +82,7 @@ def _status(state: PodState) -> PodStatus:
 def _note(row: Pod, state: PodState, now: datetime) -> None:
     row.status = _status(state)
     if PodStatus(row.status) in POD_OVER:
-        row.reason = state.reason or ("Deleted" if state.phase is not Phase.EXITED else "")
+        row.reason = state.reason or ("Lost" if state.phase is not Phase.EXITED else "")
         row.ended_at = state.ended_at or now
         row.exit_code = SIGNALLED + state.signal if state.signal else state.exit_code
         log.info("pod_ended", job=row.job_id, run=row.run, pod=row.name, status=row.status, reason=row.reason)
@@ -97,7 +97,7 @@ def _keep_end(session: Session, row: Pod, state: PodState, now: datetime) -> Non
         keep_word(session, origin, "pod_exited", at, data=data, now=now)
     else:
         keep_word(
-            session, origin, WORDS.get(row.reason, "pod_deleted"), at, data={"reason": row.reason}, now=now
+            session, origin, WORDS.get(row.reason, "pod_vanished"), at, data={"reason": row.reason}, now=now
         )
 
 

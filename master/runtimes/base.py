@@ -50,7 +50,7 @@ class PodState:
 
     Attributes:
         exit_code, signal: how its main process ended (Phase.EXITED).
-        reason: `Deleted`, `Evicted`, `NodeLost` (Phase.GONE), or why it could not start.
+        reason: `Deleted`, `Evicted`, `NodeLost`, `Lost` (nobody knows why), `Stopped` (by us).
         ended_at: when that was, if the runtime knows.
         clean: nothing of the pod is left: no process, so its ports and devices are free.
         agent_alive: its agent's process is there.

@@ -93,11 +93,8 @@ class PodFiles:
             return PodState(Phase.GONE, reason="Stopped") if stopped else PodState(Phase.PENDING)
         if self.supervisor() is None:
             # Its last word may have come between the two looks.
-            return (
-                self.read()
-                if (self.folder / "exit.json").exists()
-                else PodState(Phase.GONE, reason="Deleted")
-            )
+            has_ended = (self.folder / "exit.json").exists()
+            return self.read() if has_ended else PodState(Phase.GONE, reason="Lost")
         running = (self.folder / "pod.json").exists()
         return PodState(Phase.RUNNING if running else Phase.PENDING)
 

@@ -203,7 +203,7 @@ def test_killed_supervisor_takes_its_command_along_and_stop_ends_the_rest(runtim
     assert runtime.poll(REF).phase is Phase.GONE
     assert not runtime.poll(REF).clean
     runtime.stop_pod(REF, timedelta(seconds=1))
-    assert settled(runtime).reason == "Deleted"
+    assert settled(runtime).reason == "Lost"
     assert [pid for pid in pids_in(pids) if alive(pid)] == []
 
 

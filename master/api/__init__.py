@@ -1,0 +1,1 @@
+"""The master over HTTP: routes translate, the modules beside this package do the work."""
