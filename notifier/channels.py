@@ -17,6 +17,7 @@ from channels.transport import ForbiddenTarget, Network, check_target
 from notifier.auth import Principal
 from notifier.documents import Body, ChannelName, Document, Moment, Scope, TimeZone, scope_of, split_scope
 from notifier.doorbell import shard_of
+from notifier.failing import close_failing
 from notifier.ids import new_id
 from notifier.model import Channel, Delivery
 from notifier.pages import Ask, Page, page
@@ -168,6 +169,7 @@ class Editing:
         """Replaces all that may change. An edit mends; a channel that is switched off sends nothing more."""
         row.health, row.health_why, row.paused_until = "unknown", "", None
         self._write(row, body, want)
+        close_failing(self.session, row, self.now)
         if row.enabled:
             release_held(self.session, row, self.now)
         else:
@@ -177,6 +179,7 @@ class Editing:
         """What was not sent yet is `failed`; what was sent stays in the log."""
         error = {"error_code": "channel_deleted", "error_message": DELETED, "error_permanent": True}
         _close(self.session, row, state="failed", why=DELETED, **error)
+        close_failing(self.session, row, self.now)
         self.session.delete(row)
 
     def _write(self, row: Channel, body: ChannelBody | ChannelChange, want: Wanted) -> None:
@@ -252,6 +255,7 @@ def check_fixed(row: Channel, body: ChannelChange) -> None:
 def mended(session: Session, row: Channel, now: datetime) -> None:
     """The channel is seen to work (its test passed): it is well, and what was held is told."""
     row.health, row.health_why = "ok", ""
+    close_failing(session, row, now)
     release_held(session, row, now)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import BigInteger, Connection, Dialect, Engine, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
@@ -19,6 +20,8 @@ from notifier.clock import utcnow
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BUSY_S = 30
+_ZONE = "zone"
+DEFAULT_TIMEZONE = "Asia/Shanghai"
 
 
 class Instant(TypeDecorator[datetime]):
@@ -61,10 +64,14 @@ def make_engine(url: str, *, pool_size: int = 10) -> Engine:
 
 
 class Store:
-    """Hands out transactions. Shared by all threads of a process."""
+    """Hands out transactions. Shared by all threads of a process.
 
-    def __init__(self, engine: Engine) -> None:
+    `timezone` is the server's, by which quiet hours run (`zone_of`).
+    """
+
+    def __init__(self, engine: Engine, *, timezone: str = DEFAULT_TIMEZONE) -> None:
         self.engine = engine
+        self._info = {_ZONE: ZoneInfo(timezone)}
         self._writing = engine.execution_options(sqlite_begin="IMMEDIATE")
 
     @property
@@ -74,13 +81,13 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Session]:
         """One transaction that writes; commits at the end, rolls back on any exception."""
-        with Session(self._writing, expire_on_commit=False) as session, session.begin():
+        with Session(self._writing, expire_on_commit=False, info=self._info) as session, session.begin():
             yield session
 
     @contextmanager
     def read(self) -> Iterator[Session]:
         """One transaction that only reads."""
-        with Session(self.engine, expire_on_commit=False) as session, session.begin():
+        with Session(self.engine, expire_on_commit=False, info=self._info) as session, session.begin():
             yield session
 
     def now(self, session: Session) -> datetime:
@@ -89,6 +96,12 @@ class Store:
             return utcnow()
         moment: datetime = session.execute(text("select clock_timestamp()")).scalar_one()
         return moment.astimezone(UTC)
+
+
+def zone_of(session: Session) -> ZoneInfo:
+    """The server's time zone."""
+    zone: ZoneInfo = session.info.get(_ZONE) or ZoneInfo(DEFAULT_TIMEZONE)
+    return zone
 
 
 def insert_new(session: Session, table: type[Base], row: Mapping[str, Any]) -> bool:

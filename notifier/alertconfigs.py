@@ -1,0 +1,101 @@
+"""Alert configurations of jobs and pools: kept, read, and asked who would be told."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from pydantic import ValidationError
+from sqlalchemy.orm import Session
+
+from notifier.channels import lookup
+from notifier.model import AlertConfig
+from notifier.problems import Problem, of_validation
+from notifier.rules import AlertConfigModel
+
+OwnerKind = Literal["job", "pool"]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A configuration as stored; version 0: none was ever set."""
+
+    config: AlertConfigModel
+    version: int
+
+
+def get_alert_config(session: Session, owner_kind: OwnerKind, owner_id: str) -> Kept:
+    row = session.get(AlertConfig, (owner_kind, owner_id))
+    if row is None:
+        return Kept(AlertConfigModel(), 0)
+    return Kept(AlertConfigModel.model_validate(row.config), row.version)
+
+
+def put_alert_config(
+    session: Session, owner: tuple[OwnerKind, str], config: AlertConfigModel, now: datetime
+) -> Kept:
+    """Replaces the owner's configuration. Check it first (`check_channels`)."""
+    row = session.get(AlertConfig, owner, with_for_update=True)
+    if row is None:
+        row = AlertConfig(owner_kind=owner[0], owner_id=owner[1], version=0)
+        session.add(row)
+    row.config = config.model_dump(mode="json")
+    row.version += 1
+    row.updated_at = now
+    session.flush()
+    return Kept(config, row.version)
+
+
+def delete_alert_config(session: Session, owner_kind: OwnerKind, owner_id: str) -> None:
+    row = session.get(AlertConfig, (owner_kind, owner_id))
+    if row is not None:
+        session.delete(row)
+
+
+def parsed_config(given: object, *, under: str = "alertConfig") -> AlertConfigModel:
+    """What is given as part of another body, such as a job's `alertConfig`.
+
+    Raises:
+        Problem: names the field below `under`.
+    """
+    try:
+        return AlertConfigModel.model_validate(given)
+    except ValidationError as error:
+        raise of_validation(error, under=under) from None
+
+
+def check_channels(
+    session: Session, config: AlertConfigModel, pool: str, queue: str = "", *, under: str = ""
+) -> None:
+    """Every channel that it names must be there, in the queue or else in the pool.
+
+    Raises:
+        Problem: names each place and the channel that is missing.
+    """
+    known = lookup(session, pool, queue, set(config.channel_names()))
+    errors = [
+        (f"{under}.{where}" if under else where, f"there is no channel {name} in {_scope(pool, queue)}")
+        for where, name in _named(config)
+        if name not in known
+    ]
+    if errors:
+        raise Problem(422, errors=errors)
+
+
+def _named(config: AlertConfigModel) -> list[tuple[str, str]]:
+    """Every place that names a channel."""
+    places = [
+        (f"rules.{n}.{field}.{m}", name)
+        for n, rule in enumerate(config.rules)
+        for field in ("channels", "fallback")
+        for m, name in enumerate(getattr(rule, field))
+    ]
+    steps = [
+        (f"escalation.{n}.channels.{m}", name)
+        for n, step in enumerate(config.escalation)
+        for m, name in enumerate(step.channels)
+    ]
+    return places + steps
+
+
+def _scope(pool: str, queue: str) -> str:
+    return f"{pool}/{queue} or {pool}" if queue else pool

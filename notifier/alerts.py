@@ -1,0 +1,260 @@
+"""Alerts: published, repeated, resolved, acknowledged; always in the caller's transaction.
+
+Whoever calls rings the bell for the `shards` of what came of it, once that is committed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from notifier import faultpoints
+from notifier.failing import failing_key
+from notifier.fallback import tell_fallback
+from notifier.ids import new_id
+from notifier.items import ITEMS
+from notifier.model import Alert, Channel, Delivery
+from notifier.outbox import Telling, put
+from notifier.problems import conflict
+from notifier.routing import Named, rerouted, routed
+from notifier.rules import LASTS
+from notifier.storage import insert_new
+
+FIRING, RESOLVED = "firing", "resolved"
+SOURCE = "faultcast"
+ROUNDS = 3  # an alert may close between our insert and our look at it
+UNTOLD = ("failed", "expired", "suppressed")  # nobody was told by such a delivery, and nobody will be
+OVER = "it was over before it was to be told"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewAlert:
+    """What happened. The master leaves `token_id` empty and gives job, event and `context`.
+
+    Attributes:
+        items: every item of the incident (`item` is the most specific); empty: `item` alone.
+        channels: who is told, by name; None leaves it to the job's rules, or else the pool's.
+        dedup_key: while an alert with the same key, source and token is open, this is a repeat of it.
+        expires: an open alert with a `dedup_key` closes so long after its last repeat.
+        context: job and fault event as the templates see them.
+        skip_channel: the id of a channel that is not told: it is what the alert is about.
+    """
+
+    pool: str
+    queue: str = ""
+    source: str = SOURCE
+    token_id: str = ""
+    dedup_key: str | None = None
+    item: str
+    items: tuple[str, ...] = ()
+    severity: str
+    title: str
+    text: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)
+    job_id: str | None = None
+    job_name: str | None = None
+    event_id: str | None = None
+    channels: tuple[str, ...] | None = None
+    fallback: tuple[str, ...] = ()
+    expires: timedelta | None = None
+    skip_channel: str | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """What came of it; `why` says in words who was not told."""
+
+    alert_id: str
+    delivery_ids: tuple[str, ...] = ()
+    shards: frozenset[int] = frozenset()
+    why: str = ""
+
+
+def publish(session: Session, new: NewAlert, now: datetime) -> Published:
+    """The alert and one delivery for each channel that is told; the repeat of an open alert tells nobody.
+
+    Raises:
+        Problem: a channel in `channels` or `fallback` does not exist.
+    """
+    named = Named(new.channels, new.fallback)
+    named.check(session, new.pool, new.queue)
+    for _ in range(ROUNDS):
+        alert = _insert(session, new, now)
+        if alert is not None:
+            return _tell(session, alert, new, named, now)
+        known = _open(session, new)
+        if known is not None and not has_expired(known, now):
+            _repeat(known, new, now)
+            return Published(known.id)
+        if known is not None:
+            known.status, known.resolved_at = RESOLVED, known.expires_at
+            session.flush()
+    raise conflict("alerts of this dedup_key are opened and closed at this very moment; post it again")
+
+
+def resolve(
+    session: Session,
+    *,
+    now: datetime,
+    alert_id: str | None = None,
+    event_id: str | None = None,
+    title: str = "",
+    text: str = "",
+    context: Mapping[str, Any] | None = None,
+) -> Published:
+    """Closes the open alert and tells whoever was told of it, once; what is closed already tells nobody."""
+    which = Alert.id == alert_id if alert_id is not None else Alert.event_id == event_id
+    rows = select(Alert).where(which).order_by(Alert.id).with_for_update()
+    alert = session.scalars(rows.execution_options(populate_existing=True)).first()
+    if alert is None:
+        return Published(alert_id or "", why="there is no such alert")
+    if alert.status == RESOLVED:
+        return Published(alert.id)
+    alert.status, alert.resolved_at = RESOLVED, now
+    alert.context = {
+        **alert.context,
+        **{name: value for name, value in (context or {}).items() if value is not None},
+        "resolved": {"title": title, "text": text},
+    }
+    return _published(session, alert, _resolve_messages(session, alert, now), now)
+
+
+def ack(alert: Alert, by: str, now: datetime) -> None:
+    """Somebody has taken it on; the first one stays."""
+    if alert.acked_at is None:
+        alert.acked_at, alert.acked_by = now, by
+
+
+def has_expired(alert: Alert, now: datetime) -> bool:
+    """Open on paper only: it was not repeated in time."""
+    return alert.status == FIRING and alert.expires_at is not None and alert.expires_at <= now
+
+
+def raise_channel_failing(session: Session, channel: Channel, why: str, now: datetime) -> Published:
+    """Tells the pool's people, never through the channel itself, that it does not work any more."""
+    new = NewAlert(
+        pool=channel.pool,
+        queue=channel.queue,
+        dedup_key=failing_key(channel),
+        item="channelFailing",
+        severity=ITEMS["channelFailing"].severity,
+        title=f"channel {channel.name} ({channel.kind}) does not work: {why}",
+        text=why,
+        labels={"channel": channel.name, "kind": channel.kind},
+        context={"channel": {"name": channel.name, "kind": channel.kind, "why": why}},
+        skip_channel=channel.id,
+    )
+    return publish(session, new, now)
+
+
+def _insert(session: Session, new: NewAlert, now: datetime) -> Alert | None:
+    """The new row; None when an open alert has the same key."""
+    alert_id = new_id("alr", now)
+    values = {
+        "id": alert_id,
+        "pool": new.pool,
+        "queue": new.queue,
+        "source": new.source,
+        "token_id": new.token_id,
+        "dedup_key": new.dedup_key,
+        "item": new.item,
+        "items": list(new.items or (new.item,)),
+        "severity": str(new.severity),
+        "status": FIRING,
+        "title": new.title,
+        "body": new.text,
+        "labels": dict(new.labels),
+        "context": dict(new.context),
+        "job_id": new.job_id,
+        "job_name": new.job_name,
+        "event_id": new.event_id,
+        "created_at": now,
+        "last_at": now,
+        "expires_at": _expiry(new, now),
+    }
+    return session.get_one(Alert, alert_id) if insert_new(session, Alert, values) else None
+
+
+def _open(session: Session, new: NewAlert) -> Alert | None:
+    rows = select(Alert).where(
+        Alert.token_id == new.token_id, Alert.source == new.source, Alert.dedup_key == new.dedup_key,
+        Alert.status == FIRING,
+    )  # fmt: skip
+    return session.scalars(rows.with_for_update().execution_options(populate_existing=True)).first()
+
+
+def _repeat(alert: Alert, new: NewAlert, now: datetime) -> None:
+    alert.repeats += 1
+    alert.last_at = now
+    alert.expires_at = _expiry(new, now)
+
+
+def _expiry(new: NewAlert, now: datetime) -> datetime | None:
+    return now + new.expires if new.expires is not None and new.dedup_key is not None else None
+
+
+def _tell(session: Session, alert: Alert, new: NewAlert, named: Named, now: datetime) -> Published:
+    found = routed(session, alert, named, now, skip=new.skip_channel)
+    rows = [put(session, alert, channel, telling, now) for channel, telling in found.told]
+    alert.why = "; ".join(found.why)
+    return _published(session, alert, rows, now)
+
+
+def _published(session: Session, alert: Alert, rows: Sequence[Delivery], now: datetime) -> Published:
+    """All deliveries of this telling, with those of fallbacks that speak for what is held."""
+    shards = {row.shard for row in rows if row.state == "pending"}
+    for row in rows:
+        if row.state == "held":
+            shards |= tell_fallback(session, row, now)
+    session.flush()
+    same = select(Delivery.id).where(Delivery.alert_id == alert.id, Delivery.status == alert.status)
+    faultpoints.hit("accepted")
+    return Published(
+        alert.id, tuple(session.scalars(same.order_by(Delivery.id))), frozenset(shards), alert.why
+    )
+
+
+def _resolve_messages(session: Session, alert: Alert, now: datetime) -> list[Delivery]:
+    """One for each channel that was told or is about to be; and for whoever asks for that item by a rule."""
+    known = session.scalars(
+        select(Delivery).where(Delivery.alert_id == alert.id, Delivery.status == FIRING).order_by(Delivery.id)
+    ).all()
+    item = next((ITEMS[one].resolved_by for one in alert.items if ITEMS[one].resolved_by), None)
+    told = {row.channel_id: row for row in known if row.state not in UNTOLD and not _never_mind(row)}
+    made = []
+    for row in told.values():
+        channel = session.get(Channel, row.channel_id)
+        if channel is not None:
+            made.append(put(session, alert, channel, _resolve_telling(row, item), now))
+    if item is not None:
+        asked = rerouted(session, alert, item, now).told
+        seen = {row.channel_id for row in known}
+        for channel, telling in asked:
+            if channel.id not in seen:
+                how = replace(telling, status=RESOLVED, trigger="resolve")
+                made.append(put(session, alert, channel, how, now))
+    return made
+
+
+def _resolve_telling(row: Delivery, item: str | None) -> Telling:
+    return Telling(
+        item=item or row.item,
+        items=() if item else tuple(row.items),
+        severity=ITEMS[item].severity.value if item else row.severity,
+        status=RESOLVED,
+        language=row.language,
+        trigger="resolve",
+        fallback=tuple(row.fallback),
+    )
+
+
+def _never_mind(row: Delivery) -> bool:
+    """What was to be told only if it lasts, and did not."""
+    if row.state == "pending" and row.attempt_count == 0 and row.why.startswith(LASTS.partition("{")[0]):
+        row.state, row.why, row.next_attempt_at = "suppressed", OVER, None
+        return True
+    return False
