@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-RANK = {"critical": 0, "error": 1, "warning": 2, "info": 3}
 RELEASED = "it waited for the channel to be mended"
 
 

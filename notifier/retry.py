@@ -1,7 +1,7 @@
 """What an answer means for its delivery: told, tried again and when, or given up. Pure."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -29,14 +29,12 @@ class Tried:
 
     Attributes:
         tries: that cost a step of the ladder before.
-        mends: what was done already to get it through.
         was_throttled: the channel's answer before this one was "too fast" as well.
     """
 
     delivery_id: str
     tries: int
     expires_at: datetime
-    mends: frozenset[str] = frozenset()
     resend_when_unknown: bool = True
     was_throttled: bool = False
 
@@ -48,7 +46,6 @@ class Verdict:
     Attributes:
         state: the delivery's next state.
         again_at: when it is tried next (`retrying` only).
-        mend: it is tried again at once, with this done to it.
         pause_until: nothing is sent on the channel before.
         breaks_channel: the channel itself is at fault.
     """
@@ -57,7 +54,6 @@ class Verdict:
     tries: int
     why: str = ""
     again_at: datetime | None = None
-    mend: Mend | None = None
     pause_until: datetime | None = None
     breaks_channel: bool = False
 
@@ -66,10 +62,19 @@ class Verdict:
         return self.state in ("failed", "expired")
 
 
+def mend(answer: Answer, mends: Collection[str]) -> Mend | None:
+    """What is to be done to the message so that it is tried again at once: each thing once."""
+    is_new = answer.mend is not None and answer.mend not in mends
+    return answer.mend if is_new and answer.outcome not in TOLD else None
+
+
+def wait_for(turn: datetime, tries: int) -> Verdict:
+    """It was claimed, but its parts (or its mend) have to wait for the channel's pace."""
+    return Verdict("retrying", tries, "waits for its turn", again_at=turn)
+
+
 def after(answer: Answer, tried: Tried, now: datetime) -> Verdict:
     """The verdict on the answer to the last part (or to the first that was not told)."""
-    if answer.mend is not None and answer.outcome not in TOLD and answer.mend not in tried.mends:
-        return Verdict("retrying", tried.tries, answer.message, again_at=now, mend=answer.mend)
     match answer.outcome:
         case Outcome.DELIVERED | Outcome.ACCEPTED:
             return Verdict(answer.outcome.value, tried.tries)

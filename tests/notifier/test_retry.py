@@ -41,26 +41,6 @@ STATES = {
     ),
     "refused is final": (answered(Outcome.REFUSED), tried(), "failed"),
     "a broken channel ends its delivery": (answered(Outcome.CHANNEL_BROKEN), tried(), "failed"),
-    "refused with a mend is tried at once": (
-        answered(Outcome.REFUSED, mend=Mend.SHORTEN),
-        tried(),
-        "retrying",
-    ),
-    "each mend once": (
-        answered(Outcome.REFUSED, mend=Mend.SHORTEN),
-        tried(mends=frozenset({Mend.SHORTEN})),
-        "failed",
-    ),
-    "another mend is another chance": (
-        answered(Outcome.REFUSED, mend=Mend.PLAIN_TEXT),
-        tried(mends=frozenset({Mend.SHORTEN})),
-        "retrying",
-    ),
-    "a wrong signature may be the clock's fault": (
-        answered(Outcome.CHANNEL_BROKEN, mend=Mend.SIGN_AGAIN),
-        tried(),
-        "retrying",
-    ),
 }
 
 
@@ -81,9 +61,27 @@ def test_only_a_broken_channel_breaks_the_channel() -> None:
     assert broken == [Outcome.CHANNEL_BROKEN]
 
 
-def test_a_mend_is_tried_at_once_and_costs_no_step() -> None:
-    verdict = after(answered(Outcome.REFUSED, mend=Mend.PLAIN_TEXT), tried(tries=3), NOW)
-    assert verdict == Verdict("retrying", 3, "said so", again_at=NOW, mend=Mend.PLAIN_TEXT)
+MENDS = {
+    "offered": (answered(Outcome.REFUSED, mend=Mend.SHORTEN), (), Mend.SHORTEN),
+    "each once": (answered(Outcome.REFUSED, mend=Mend.SHORTEN), ("shorten",), None),
+    "another is another chance": (
+        answered(Outcome.REFUSED, mend=Mend.PLAIN_TEXT),
+        ("shorten",),
+        Mend.PLAIN_TEXT,
+    ),
+    "a wrong signature may be the clock's fault": (
+        answered(Outcome.CHANNEL_BROKEN, mend=Mend.SIGN_AGAIN),
+        (),
+        Mend.SIGN_AGAIN,
+    ),
+    "nothing is mended that was told": (answered(Outcome.DELIVERED, mend=Mend.SHORTEN), (), None),
+    "none offered": (answered(Outcome.REFUSED), (), None),
+}
+
+
+@pytest.mark.parametrize(("answer", "done", "expected"), MENDS.values(), ids=MENDS)
+def test_mend(answer: Answer, done: tuple[str, ...], expected: Mend | None) -> None:
+    assert retry.mend(answer, done) is expected
 
 
 @pytest.mark.parametrize(

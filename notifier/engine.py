@@ -1,0 +1,185 @@
+"""The delivery engine: one thread claims, one renews leases, one reaps, one writes; the rest send."""
+
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from datetime import timedelta
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from notifier import faultpoints, metrics
+from notifier.claim import Claim, Claiming, due_shards
+from notifier.leases import RENEW_EVERY_S, Slots, renew
+from notifier.reaper import reap
+from notifier.sending import Tools, send
+from notifier.tasks import Task, load
+
+CONCURRENCY = 64
+POLL_S = 1.0
+REAP_EVERY_S = 10.0
+FINISH_S = 30.0  # how long a stop waits for answers under way
+DATABASE_AGAIN_S = 1.0
+
+log = structlog.get_logger()
+
+
+class Engine:
+    """Claims and sends in this process, until it is stopped."""
+
+    def __init__(self, tools: Tools, concurrency: int = CONCURRENCY) -> None:
+        self._tools = tools
+        self._slots = Slots(concurrency)
+        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="sender")
+        self._changed = threading.Condition()
+        self._rung: set[int] = set()
+        self._starved: set[int] = set()
+        self._look_at = 0.0
+        self._stopping = False
+        self._ended = threading.Event()
+        self._threads = [
+            threading.Thread(target=run, name=name, daemon=True)
+            for name, run in (("claimer", self._claim_all), ("keeper", self._keep), ("reaper", self._reap))
+        ]
+
+    def start(self) -> None:
+        self._tools.writer.start()
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self, shards: Iterable[int]) -> None:
+        """There is work in these shards. From any thread; returns at once."""
+        with self._changed:
+            self._rung.update(shards)
+            self._changed.notify_all()
+
+    def stop(self, timeout_s: float = FINISH_S) -> None:
+        """Claim nothing more, finish what is under way, end. What takes longer is another worker's then."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        self._threads[0].join()
+        until = time.monotonic() + timeout_s
+        while self._slots.busy and time.monotonic() < until:
+            time.sleep(0.01)
+        if self._slots.busy:
+            log.warning("stopped_with_sends_under_way", count=self._slots.busy)
+        self._pool.shutdown(wait=self._slots.busy == 0, cancel_futures=True)
+        self._ended.set()
+        for thread in self._threads[1:]:
+            thread.join()
+        self._tools.writer.close()
+
+    def _claim_all(self) -> None:
+        while True:
+            shards = self._wait()
+            if shards is None:
+                return
+            try:
+                for shard in shards or self._due():
+                    self._drain(shard)
+            except SQLAlchemyError as error:
+                log.warning("not_claimed", why=type(error).__name__)
+                self._ended.wait(DATABASE_AGAIN_S)
+            except Exception:  # a border: nothing is sent any more once this thread has ended
+                log.exception("not_claimed")
+                self._ended.wait(DATABASE_AGAIN_S)
+
+    def _wait(self) -> Sequence[int] | None:
+        """Shards that were rung; none of them: time to look at all; None: stop."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._rung or self._stopping, max(0.0, self._look_at - time.monotonic())
+            )
+            if self._stopping:
+                return None
+            rung, self._rung = sorted(self._rung), set()
+            if not rung or time.monotonic() >= self._look_at:
+                self._look_at = time.monotonic() + POLL_S
+                return []
+            return rung
+
+    def _due(self) -> Sequence[int]:
+        with self._tools.store.read() as session:
+            return due_shards(session, self._tools.store.now(session))
+
+    def _drain(self, shard: int) -> None:
+        while not self._stopping:
+            claim, tasks = self._claim(shard)
+            for task in tasks:
+                self._pool.submit(self._send, task)
+            self.wake(claim.wake)
+            if claim.is_starved:
+                self._starve(shard)
+            if not claim.is_partial:
+                return
+
+    def _claim(self, shard: int) -> tuple[Claim, Sequence[Task]]:
+        store, since = self._tools.store, time.monotonic()
+        token = secrets.token_hex(8)
+        with nullcontext() if store.is_postgres else self._tools.writer.turn, store.write() as session:
+            now = store.now(session)
+            claim = Claiming(session, token, self._slots, now).shard(shard)
+        if claim.again_at is not None:
+            self._look_in(claim.again_at - now)
+        if not claim.ids:
+            return claim, ()
+        faultpoints.hit("claimed")
+        with store.read() as session:
+            tasks = load(session, claim.ids, token)
+        self._tools.leases.hold([task.row.id for task in tasks], token, since)
+        for task in tasks:
+            self._slots.take(task.row.channel_id, 1)
+        return claim, tasks
+
+    def _send(self, task: Task) -> None:
+        wake: set[int] = set()
+        try:
+            wake |= send(self._tools, task)
+        finally:
+            self._slots.give_back(task.row.channel_id)
+            with self._changed:
+                wake |= self._starved
+                self._starved = set()
+            if wake:
+                self.wake(wake)
+
+    def _starve(self, shard: int) -> None:
+        """Look again as soon as a sender is free."""
+        with self._changed:
+            self._starved.add(shard)
+        if self._slots.busy == 0:
+            self.wake([shard])
+
+    def _look_in(self, delay: timedelta) -> None:
+        with self._changed:
+            self._look_at = min(self._look_at, time.monotonic() + max(0.0, delay.total_seconds()))
+
+    def _keep(self) -> None:
+        while not self._ended.wait(RENEW_EVERY_S):
+            held = self._tools.leases.snapshot()
+            if held:
+                self._renew(held)
+
+    def _renew(self, held: Mapping[str, str]) -> None:
+        store, since = self._tools.store, time.monotonic()
+        try:
+            kept = self._tools.writer.run(lambda session: renew(session, held, store.now(session)))
+        except SQLAlchemyError as error:
+            log.warning("leases_not_renewed", why=type(error).__name__)
+            return
+        lost = self._tools.leases.renewed(kept, held, since)
+        if lost:
+            log.warning("leases_lost", count=len(lost))
+            metrics.LEASES_LOST.inc(len(lost))
+
+    def _reap(self) -> None:
+        store = self._tools.store
+        while not self._ended.wait(REAP_EVERY_S):
+            try:
+                self.wake(self._tools.writer.run(lambda session: reap(session, store.now(session))))
+            except SQLAlchemyError as error:
+                log.warning("not_reaped", why=type(error).__name__)

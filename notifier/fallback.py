@@ -1,0 +1,104 @@
+"""Where a channel cannot tell: the next one of `fallback` does; a broken channel's deliveries are held."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from channels.registry import adapter
+from notifier.channels import lookup
+from notifier.digests import UNSENT, members
+from notifier.ids import new_id
+from notifier.model import Channel, Delivery
+
+HELD = "held: the channel is broken"
+USELESS = ("failed", "expired", "suppressed", "held")
+_COPIED = (
+    "alert_id", "event_id", "job_id", "job_name", "pool", "queue",
+    "item", "items", "severity", "status", "order_key",
+)  # fmt: skip
+
+
+def tell_fallback(session: Session, row: Delivery, now: datetime) -> set[int]:
+    """New deliveries in place of one that cannot be told (of a digest: of each member); their shards.
+
+    The first channel of `fallback` that is there, enabled and not broken takes over, with the rest of the
+    list as its own fallback.
+    """
+    rows = members(session, [row.id]) if row.is_digest else [row]
+    shards = set()
+    for undelivered in rows:
+        shards |= _tell_next(session, undelivered, now)
+        undelivered.fallback = []
+    return shards
+
+
+def hold(session: Session, channel: Channel, now: datetime) -> set[int]:
+    """All that is unsent on a broken channel waits for its mend; the fallback is told now. Shards to wake."""
+    waiting = select(Delivery).where(
+        Delivery.channel_id == channel.id,
+        Delivery.shard == channel.shard,
+        Delivery.state.in_(UNSENT),
+        Delivery.merged_into.is_(None),
+    )
+    shards = set()
+    for row in session.scalars(waiting.order_by(Delivery.id)).all():
+        row.state, row.why, row.next_attempt_at = "held", HELD, None
+        shards |= tell_fallback(session, row, now)
+    return shards
+
+
+def _tell_next(session: Session, row: Delivery, now: datetime) -> set[int]:
+    names = list(row.fallback)
+    found = lookup(session, row.pool, row.queue, set(names)) if names else {}
+    for n, name in enumerate(names):
+        channel = found.get(name)
+        if (
+            channel is None
+            or not channel.enabled
+            or channel.health == "broken"
+            or channel.id == row.channel_id
+        ):
+            continue
+        if not _is_told_there(session, row, channel):
+            session.add(_successor(row, channel, names[n + 1 :], now))
+            session.flush()
+        return {channel.shard}
+    return set()
+
+
+def _is_told_there(session: Session, row: Delivery, channel: Channel) -> bool:
+    """Whether that channel has, or will have, this very message already."""
+    same = select(Delivery.id).where(
+        Delivery.alert_id == row.alert_id,
+        Delivery.status == row.status,
+        Delivery.channel_id == channel.id,
+        Delivery.state.not_in(USELESS),
+    )
+    return session.scalars(same.limit(1)).first() is not None
+
+
+def _successor(row: Delivery, channel: Channel, rest: Iterable[str], now: datetime) -> Delivery:
+    return Delivery(
+        id=new_id("dlv", now),
+        **{name: getattr(row, name) for name in _COPIED},
+        channel_id=channel.id,
+        channel=channel.name,
+        kind=channel.kind,
+        shard=channel.shard,
+        language=channel.language or row.language,
+        timezone=channel.timezone or row.timezone,
+        trigger="fallback",
+        is_digest=False,
+        fallback=list(rest),
+        state="pending",
+        why=f"in place of {row.id}",
+        tries=0,
+        attempt_count=0,
+        created_at=now,
+        next_attempt_at=now,
+        expires_at=now + adapter(channel.kind).expires_after,
+        mends=[],
+        recipients=[],
+    )

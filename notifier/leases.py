@@ -1,0 +1,127 @@
+"""What this process holds: a lease for each delivery it sends, a thread for it, a fair share of them."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from notifier.model import Delivery
+
+LEASE = timedelta(seconds=5)
+RENEW_EVERY_S = 1.5
+SHARE = 4  # a channel may hold a fourth of the threads
+
+
+class Slots:
+    """The sending threads. One slow provider never holds so many that another has to wait."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._share = max(1, total // SHARE)
+        self._busy: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def room(self, channel_id: str, promised: int = 0) -> int:
+        """How many more the channel may take: half of what is free, within its share.
+
+        `promised`: to other channels, and not taken yet.
+
+        So however many providers hang, the next channel finds a thread, until every one is taken by
+        another channel.
+        """
+        with self._lock:
+            free, mine = self._total - self._busy.total() - promised, self._busy[channel_id]
+            if free <= 0:
+                return 0
+            return max(0, min(self._share - mine, free // 2 or int(mine == 0)))
+
+    def take(self, channel_id: str, count: int) -> None:
+        with self._lock:
+            self._busy[channel_id] += count
+
+    def give_back(self, channel_id: str, count: int = 1) -> None:
+        with self._lock:
+            self._busy[channel_id] -= count
+            if self._busy[channel_id] <= 0:
+                del self._busy[channel_id]
+
+    @property
+    def busy(self) -> int:
+        with self._lock:
+            return self._busy.total()
+
+
+@dataclass(frozen=True)
+class Held:
+    """A lease and until when it is surely ours, by this machine's monotonic clock."""
+
+    token: str
+    until: float
+
+
+class Leases:
+    """The leases of this process, renewed together by one statement."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Held] = {}
+        self._lock = threading.Lock()
+
+    def hold(self, ids: Iterable[str], token: str, since: float) -> None:
+        """`since`: `time.monotonic()` before the claim began."""
+        with self._lock:
+            self._held.update(dict.fromkeys(ids, Held(token, since + LEASE.total_seconds())))
+
+    def let_go(self, delivery_id: str, token: str) -> None:
+        with self._lock:
+            held = self._held.get(delivery_id)
+            if held is not None and held.token == token:
+                del self._held[delivery_id]
+
+    def is_ours(self, delivery_id: str, token: str) -> bool:
+        """Whether nobody else can have claimed it by now. A process that slept too long finds out here."""
+        with self._lock:
+            held = self._held.get(delivery_id)
+        return held is not None and held.token == token and time.monotonic() < held.until
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._held)
+
+    def snapshot(self) -> Mapping[str, str]:
+        """Delivery → token of all that is held."""
+        with self._lock:
+            return {delivery_id: held.token for delivery_id, held in self._held.items()}
+
+    def renewed(self, renewed: Mapping[str, str], asked: Mapping[str, str], since: float) -> list[str]:
+        """Take note of what the database renewed; answers what is lost."""
+        with self._lock:
+            for delivery_id, token in renewed.items():
+                held = self._held.get(delivery_id)
+                if held is not None and held.token == token:
+                    self._held[delivery_id] = Held(token, since + LEASE.total_seconds())
+            lost = [name for name in asked if name not in renewed and self._held.get(name) is not None]
+            for delivery_id in lost:
+                if self._held[delivery_id].token == asked[delivery_id]:
+                    del self._held[delivery_id]
+            return lost
+
+
+def renew(session: Session, held: Mapping[str, str], now: datetime) -> dict[str, str]:
+    """Renew all leases by one statement; answers those that were still ours."""
+    rows = session.execute(
+        update(Delivery)
+        .where(
+            Delivery.id.in_(held),
+            Delivery.lease_token.in_(set(held.values())),
+            Delivery.state == "sending",
+        )
+        .values(lease_until=now + LEASE, next_attempt_at=now + LEASE)
+        .returning(Delivery.id, Delivery.lease_token),
+        execution_options={"synchronize_session": False},
+    ).tuples()
+    return {delivery_id: token for delivery_id, token in rows if token is not None}

@@ -1,0 +1,79 @@
+"""From a task to what an adapter sends: config opened, message rendered, mended and cut into parts."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from channels.base import Adapter, Answer, Mend, Message, Outcome, Part
+from channels.cutting import shortened
+from channels.registry import ADAPTERS
+from notifier import metrics
+from notifier.channels import load_config
+from notifier.rendering import Rendered, render, render_digest
+from notifier.secretbox import SecretBox, WrongKeyError
+from notifier.settings import Settings
+from notifier.tasks import Task
+
+NO_ALERT = Answer(Outcome.REFUSED, code="no_alert", message="the alert is not kept any more")
+UNREADABLE = Answer(
+    Outcome.CHANNEL_BROKEN,
+    code="unreadable_config",
+    message="the channel's configuration cannot be read: save it again",
+)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A message ready to be sent.
+
+    Attributes:
+        shown: what the delivery log keeps of it.
+        note: what people should know about it.
+    """
+
+    adapter: Adapter
+    config: Any
+    parts: Sequence[Part]
+    shown: dict[str, Any]
+    note: str = ""
+
+
+def make(task: Task, mends: Sequence[str], box: SecretBox, settings: Settings) -> Made | Answer:
+    """The message and its parts; or an answer, because there can be none."""
+    adapter = ADAPTERS[task.channel.kind]
+    if not task.views:
+        return NO_ALERT
+    try:
+        config = load_config(task.channel, box)
+    except (WrongKeyError, ValidationError):
+        return UNREADABLE
+    rendered = _render(task, adapter, settings)
+    message = _mended(replace(rendered.message, id=task.row.id), mends)
+    form = "text" if message.is_plain else adapter.format
+    text = message.plain if message.is_plain else message.text
+    note = ""
+    if rendered.template_error is not None:
+        metrics.TEMPLATE_ERRORS.labels(task.row.item).inc()
+        note = f"told in built-in words, because the template failed: {rendered.template_error}"
+    shown = {"title": message.title, "text": text, "format": form}
+    return Made(adapter, config, adapter.parts(message, config), shown, note)
+
+
+def _render(task: Task, adapter: Adapter, settings: Settings) -> Rendered:
+    row = task.row
+    language = row.language or settings.language
+    timezone = row.timezone or settings.timezone
+    if row.is_digest:
+        return render_digest(task.views, row.id, adapter, language, timezone, settings.public_url)
+    return render(task.views[0], adapter, language, timezone, settings.public_url)
+
+
+def _mended(message: Message, mends: Iterable[str]) -> Message:
+    for mend in mends:
+        if mend == Mend.PLAIN_TEXT:
+            message = replace(message, is_plain=True)
+        elif mend == Mend.SHORTEN:
+            message = shortened(message)
+    return message

@@ -1,0 +1,49 @@
+"""What time alone brings about, looked at every few seconds: each look is one or two indexed statements."""
+
+from datetime import datetime
+
+from sqlalchemy import select, text, update
+from sqlalchemy.orm import Session
+
+from notifier.channels import release_held
+from notifier.model import Alert, Channel, Delivery
+from notifier.settle import expire
+
+BATCH = 200
+
+
+def reap(session: Session, now: datetime) -> set[int]:
+    """Held deliveries that are too old, or whose channel was mended; alerts that ran out. Shards to wake."""
+    wake = _expire_held(session, now) | _release_mended(session, now)
+    _close_alerts(session, now)
+    return wake
+
+
+def _expire_held(session: Session, now: datetime) -> set[int]:
+    held = select(Delivery).where(Delivery.state == "held", Delivery.expires_at <= now)
+    wake: set[int] = set()
+    for row in session.scalars(held.order_by(Delivery.id).limit(BATCH)).all():
+        wake |= expire(session, row, now)
+    return wake
+
+
+def _release_mended(session: Session, now: datetime) -> set[int]:
+    """Whoever mends a channel releases what it held; this is for one who died between the two."""
+    held = select(Delivery.channel_id).where(Delivery.state == "held").distinct()
+    mended = select(Channel).where(Channel.id.in_(held), Channel.health != "broken", Channel.enabled)
+    wake = set()
+    for channel in session.scalars(mended).all():
+        release_held(session, channel, now)
+        wake.add(channel.shard)
+    return wake
+
+
+def _close_alerts(session: Session, now: datetime) -> None:
+    """An alert that nobody repeats is over; the partial index of open ones keeps this look short."""
+    is_open = text("alerts.status = 'firing' and alerts.dedup_key is not null")
+    session.execute(
+        update(Alert)
+        .where(is_open, Alert.expires_at <= now)
+        .values(status="resolved", resolved_at=Alert.expires_at, why="nobody repeated it"),
+        execution_options={"synchronize_session": False},
+    )

@@ -1,0 +1,182 @@
+"""Writes a verdict down: on the delivery, on a digest's members, on the channel; and tells the fallback."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from sqlalchemy import select, text, update
+from sqlalchemy.orm import Session
+
+from channels.base import Answer, Outcome, Recipient
+from channels.registry import ADAPTERS
+from notifier.alerts import raise_channel_failing
+from notifier.attempts import complete, was_throttled
+from notifier.digests import settle_members
+from notifier.fallback import hold, tell_fallback
+from notifier.model import FINAL_STATES, Channel, Delivery
+from notifier.retry import EXPIRED, TOLD, Tried, Verdict, after, wait_for
+
+OPEN = text("deliveries.state in ('pending','retrying','sending')")  # literally, as the partial index says
+GONE = "the channel was deleted while this was on its way"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settlement:
+    """Try `n` of a delivery has ended.
+
+    Attributes:
+        attempt_id: the last attempt, which `answer` completes; None: nothing was sent.
+        outcome: what the answer means for the whole delivery, with all that was told before.
+        turn_at: nothing more was sent, because the channel's next turn comes only then.
+        mends: all that was done to get it through.
+        note: what people should know all the same, such as a template that failed.
+    """
+
+    delivery_id: str
+    token: str
+    n: int
+    channel_id: str
+    attempt_id: int | None
+    answer: Answer
+    outcome: Outcome
+    turn_at: datetime | None = None
+    recipients: Sequence[Recipient] = ()
+    mends: Sequence[str] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """`is_ours`: it was written; else another worker has the delivery by now. `wake`: shards with work."""
+
+    is_ours: bool
+    state: str | None = None
+    wake: frozenset[int] = frozenset()
+
+
+def settle(session: Session, done: Settlement, now: datetime) -> Settled:
+    """Write the verdict, unless the lease went to somebody else."""
+    row = session.scalars(
+        select(Delivery)
+        .where(Delivery.id == done.delivery_id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    ).first()
+    if done.attempt_id is not None:
+        complete(session, done.attempt_id, done.answer, now)
+    if row is None or not (_is_ours(row, done) or _is_good_news(row, done)):
+        return Settled(is_ours=False)
+    channel = session.get(Channel, done.channel_id)
+    verdict = _verdict(session, row, done, now)
+    _write(row, done, verdict, now)
+    wake = set()
+    if channel is None:
+        if row.state == "retrying":
+            row.state, row.why, row.next_attempt_at = "failed", GONE, None
+    else:
+        wake |= _on_channel(session, channel, verdict, now)
+    wake |= close(session, row, now)
+    if has_due(session, row, now):
+        wake.add(row.shard)
+    return Settled(is_ours=True, state=row.state, wake=frozenset(wake))
+
+
+def expire(session: Session, row: Delivery, now: datetime) -> set[int]:
+    """Too old to be of use to anybody here; the fallback is told. Shards to wake."""
+    row.state, row.next_attempt_at, row.lease_token, row.lease_until = "expired", None, None, None
+    row.why = f"{EXPIRED}; last: {row.why}" if row.why else EXPIRED
+    if row.error_message is None:
+        row.error_code, row.error_message = "expired", EXPIRED
+    row.error_permanent = True
+    return close(session, row, now)
+
+
+def close(session: Session, row: Delivery, now: datetime) -> set[int]:
+    """What follows when a delivery is final: its members share its fate, or its fallback is told."""
+    if row.state not in FINAL_STATES:
+        return set()
+    session.flush()
+    wake = tell_fallback(session, row, now) if row.state in ("failed", "expired") else set()
+    if row.is_digest:
+        settle_members(session, row)
+    return wake
+
+
+def break_channel(session: Session, channel: Channel, why: str, now: datetime) -> set[int]:
+    """The channel itself is at fault: what waits is held, its fallback told, `channelFailing` raised."""
+    is_new = channel.health != "broken"
+    channel.health, channel.health_why, channel.paused_until = "broken", why, None
+    session.flush()
+    wake = hold(session, channel, now)
+    if is_new:
+        wake |= raise_channel_failing(session, channel, why, now).shards
+    return wake
+
+
+def has_due(session: Session, row: Delivery, now: datetime) -> bool:
+    """Whether something else waits for this channel, such as the next one of the same key."""
+    due = select(Delivery.id).where(
+        OPEN,
+        Delivery.shard == row.shard,
+        Delivery.next_attempt_at <= now,
+        Delivery.channel_id == row.channel_id,
+    )
+    return session.scalars(due.limit(1)).first() is not None
+
+
+def _is_ours(row: Delivery, done: Settlement) -> bool:
+    return row.state == "sending" and row.lease_token == done.token
+
+
+def _is_good_news(row: Delivery, done: Settlement) -> bool:
+    """Late, but it was told, and nobody has begun to tell it again."""
+    is_told = done.outcome in TOLD and done.turn_at is None
+    is_waiting = row.state == "retrying" and row.merged_into is None
+    return is_told and is_waiting and row.attempt_count == done.n
+
+
+def _on_channel(session: Session, channel: Channel, verdict: Verdict, now: datetime) -> set[int]:
+    if verdict.breaks_channel:
+        return break_channel(session, channel, verdict.why, now)
+    if verdict.pause_until is not None and (channel.paused_until or now) < verdict.pause_until:
+        session.execute(
+            update(Channel).where(Channel.id == channel.id).values(paused_until=verdict.pause_until)
+        )
+    if verdict.state in ("delivered", "accepted") and channel.health == "unknown":
+        session.execute(
+            update(Channel).where(Channel.id == channel.id, Channel.health == "unknown").values(health="ok")
+        )
+    return set()
+
+
+def _verdict(session: Session, row: Delivery, done: Settlement, now: datetime) -> Verdict:
+    if done.turn_at is not None:
+        return wait_for(done.turn_at, row.tries)
+    tried = Tried(
+        row.id,
+        row.tries,
+        row.expires_at,
+        resend_when_unknown=ADAPTERS[row.kind].resend_when_unknown,
+        was_throttled=done.outcome is Outcome.THROTTLED and was_throttled(session, done.attempt_id),
+    )
+    return after(replace(done.answer, outcome=done.outcome), tried, now)
+
+
+def _write(row: Delivery, done: Settlement, verdict: Verdict, now: datetime) -> None:
+    is_told = verdict.state in ("delivered", "accepted")
+    row.state, row.tries = verdict.state, verdict.tries
+    row.why = "; ".join(words for words in (done.note, "" if is_told else verdict.why) if words)
+    row.next_attempt_at = verdict.again_at if verdict.state == "retrying" else None
+    row.lease_token = row.lease_until = None
+    row.mends = list(done.mends)
+    row.recipients = [
+        {"to": one.to, "outcome": one.outcome.value, "code": one.code} for one in done.recipients
+    ]
+    if done.turn_at is not None:
+        return  # nothing was answered
+    answer = done.answer
+    row.provider_message_id = answer.message_id or row.provider_message_id
+    row.delivered_at = now if is_told else None
+    row.error_code = None if is_told else answer.code or done.outcome.value
+    row.error_message = None if is_told else answer.message
+    row.error_permanent = None if is_told else verdict.is_permanent

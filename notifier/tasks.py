@@ -1,0 +1,124 @@
+"""What a sender needs to know of a claimed delivery, read in one go for the whole claim."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from channels.base import Outcome, Recipient
+from notifier.digests import members
+from notifier.model import Alert, Attempt, Channel, Delivery
+from notifier.wording import AlertView
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What became of a part before."""
+
+    part: int
+    parts: int
+    outcome: str | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A delivery to be sent. Its rows belong to no session any more: they are read only.
+
+    Attributes:
+        views: the alert; of a digest each member's.
+        earlier: its own attempts so far.
+        in_doubt: a member was sent alone before, and nobody knows whether that arrived.
+    """
+
+    row: Delivery
+    channel: Channel
+    token: str
+    views: tuple[AlertView, ...]
+    earlier: tuple[Earlier, ...] = ()
+    in_doubt: bool = False
+
+    @property
+    def recipients(self) -> tuple[Recipient, ...]:
+        return tuple(
+            Recipient(one["to"], Outcome(one["outcome"]), one["code"]) for one in self.row.recipients
+        )
+
+
+@dataclass(frozen=True)
+class _Read:
+    """All that was read for one claim."""
+
+    told_of: Mapping[str, Sequence[Delivery]]
+    alerts: Mapping[str, Alert]
+    channels: Mapping[str, Channel]
+    earlier: Mapping[str, Sequence[Earlier]]
+
+    def task(self, row: Delivery, token: str) -> Task:
+        told = self.told_of.get(row.id, ())
+        doubts = (one for member in told if member.id != row.id for one in self.earlier.get(member.id, ()))
+        known = ((one, self.alerts.get(one.alert_id or "")) for one in told)
+        return Task(
+            row,
+            self.channels[row.channel_id],
+            token,
+            views=tuple(_view(one, alert) for one, alert in known if alert is not None),
+            earlier=tuple(self.earlier.get(row.id, ())),
+            in_doubt=any(one.outcome == Outcome.AMBIGUOUS for one in doubts),
+        )
+
+
+def load(session: Session, ids: Sequence[str], token: str) -> list[Task]:
+    """The tasks of a claim, in its order."""
+    rows = {row.id: row for row in session.scalars(select(Delivery).where(Delivery.id.in_(ids)))}
+    told_of: dict[str, list[Delivery]] = {row.id: [row] for row in rows.values() if not row.is_digest}
+    digests = [row.id for row in rows.values() if row.is_digest]
+    for member in members(session, digests) if digests else ():
+        told_of.setdefault(str(member.merged_into), []).append(member)
+    everything = [row for group in told_of.values() for row in group]
+    alerts = {row.alert_id for row in everything}
+    channels = {row.channel_id for row in rows.values()}
+    read = _Read(
+        told_of,
+        {row.id: row for row in session.scalars(select(Alert).where(Alert.id.in_(alerts)))},
+        {row.id: row for row in session.scalars(select(Channel).where(Channel.id.in_(channels)))},
+        _earlier(session, [row.id for row in (*everything, *rows.values()) if row.attempt_count]),
+    )
+    return [
+        read.task(rows[one], token) for one in ids if one in rows and rows[one].channel_id in read.channels
+    ]
+
+
+def _view(row: Delivery, alert: Alert) -> AlertView:
+    """What this delivery tells of its alert: the end of it has words of its own."""
+    is_over = row.status == "resolved"
+    said = alert.context.get("resolved", {}) if is_over else {}
+    return AlertView(
+        delivery_id=row.id,
+        alert_id=alert.id,
+        item=row.item,
+        items=tuple(row.items),
+        severity=row.severity,
+        status=row.status,
+        title=said.get("title") or alert.title,
+        text=said.get("text") or alert.body,
+        created_at=alert.created_at,
+        scope=f"{alert.pool}/{alert.queue}" if alert.queue else alert.pool,
+        resolved_at=alert.resolved_at if is_over else None,
+        labels=alert.labels,
+        job=alert.context.get("job"),
+        event=alert.context.get("event"),
+        thread=alert.id,
+    )
+
+
+def _earlier(session: Session, ids: Sequence[str]) -> dict[str, list[Earlier]]:
+    if not ids:
+        return {}
+    found: dict[str, list[Earlier]] = {}
+    rows = select(Attempt.delivery_id, Attempt.part, Attempt.parts, Attempt.outcome)
+    for delivery_id, part, parts, outcome in session.execute(
+        rows.where(Attempt.delivery_id.in_(ids)).order_by(Attempt.id)
+    ).tuples():
+        found.setdefault(delivery_id, []).append(Earlier(part, parts, outcome))
+    return found

@@ -1,0 +1,41 @@
+"""`faultcast worker`: the delivery engine, woken by the bell, until it is told to stop."""
+
+import threading
+
+import structlog
+
+from notifier.engine import CONCURRENCY, Engine
+from notifier.leases import Leases
+from notifier.listener import Listener
+from notifier.network import network_of
+from notifier.secretbox import open_box
+from notifier.sending import Tools
+from notifier.settings import Settings
+from notifier.storage import Store, make_engine
+from notifier.writer import Writer
+
+log = structlog.get_logger()
+
+
+def run_worker(
+    settings: Settings, concurrency: int = CONCURRENCY, stop: threading.Event | None = None
+) -> None:
+    """Send until `stop` is set, then finish what is under way."""
+    stop = stop or threading.Event()
+    store = Store(make_engine(settings.sqlalchemy_url))
+    box = open_box(settings, store)
+    tools = Tools(store, Writer(store), Leases(), box, network_of(settings), settings)
+    engine = Engine(tools, concurrency)
+    listener = None
+    if settings.redis_url is not None:
+        listener = Listener(settings.redis_url.get_secret_value(), lambda shard: engine.wake([shard]))
+        listener.start()
+    engine.start()
+    log.info("worker_started", concurrency=concurrency, hears_a_bell=listener is not None)
+    stop.wait()
+    log.info("worker_stopping")
+    engine.stop()
+    if listener is not None:
+        listener.stop()
+    store.engine.dispose()
+    log.info("worker_stopped")
