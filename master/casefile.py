@@ -61,7 +61,10 @@ class Source(StrEnum):
 @dataclass(frozen=True)
 class Seen:
     """One observation of the case. `kind` is agent.wire.Kind or a runtime's word: `pod_exited`
-    {"exit_code", "signal"}, `pod_deleted`, `pod_evicted` {"reason"}, `node_lost`."""
+    {"exit_code", "signal"}, `pod_deleted` {"by"}, `pod_evicted` {"reason", "own_fault": bool},
+    `pod_preempted`, `pod_oom_killed`, `pod_not_started` {"reason"}, `pod_vanished`, `node_lost` {"reason"};
+    after the fact also `heartbeat_missing` {"state"}, `heartbeat_ok` and `no_progress` {"for_s"}.
+    `data["text"]`, where set, is what a person may read as evidence."""
 
     at: datetime
     kind: str
@@ -112,7 +115,9 @@ class HangSettings:
 
 @dataclass(frozen=True)
 class CaseFile:
-    """All evidence of one run. `rhythm`: recent gaps between steps, in seconds, oldest first."""
+    """All evidence of one run. `rhythm`: recent gaps between steps, in seconds, oldest first.
+    `after_the_fact`: read from files when all was over. Nothing more will come, so nothing is waited for,
+    and what was not seen (a kernel's word on a killed process) need not have been absent."""
 
     job_id: str
     run: int
@@ -127,6 +132,7 @@ class CaseFile:
     last_log_at: datetime | None = None
     rhythm: tuple[float, ...] = ()
     nodes_by_address: dict[str, str] = field(default_factory=dict)  # IP or host name → node
+    after_the_fact: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ Used by the agent (live) and by `faultcast diagnose` (files). Standard library a
 """
 
 from agent.signatures.custom import check_pattern
+from agent.signatures.framing import is_kernel_line
 from agent.signatures.model import Isolate, Match, Role, Signature, Trigger
 from agent.signatures.scanner import SIGNATURES, Scanner, signature
-from agent.signatures.steps import step_of
+from agent.signatures.steps import is_progress, step_of
 
 __all__ = [
     "SIGNATURES",
@@ -17,6 +18,8 @@ __all__ = [
     "Signature",
     "Trigger",
     "check_pattern",
+    "is_kernel_line",
+    "is_progress",
     "signature",
     "step_of",
 ]

@@ -125,7 +125,7 @@ CUDA = (
     ),
     Signature(
         "cuda.illegal_access",
-        r"CUDA error: an illegal memory access.*",
+        r"CUDA error: (?:an illegal memory access|an illegal instruction|unspecified launch failure).*",
         "user_code_error",
         Role.CULPRIT,
         "152780: application or device; host evidence decides",

@@ -1,0 +1,102 @@
+"""How Kubernetes, schedulers and agents word what became of pods, nodes and ranks, in written-down cases."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.signatures import Scanner
+from agent.wire import Kind
+
+_POD = re.compile(r"\bpod[/ ]([a-z0-9][\w.-]*)")
+# Evicted for what the pod itself used, not for a neighbour or the node (kubelet's eviction message).
+_OWN_USE = re.compile(
+    r"(?i)was using \S+, (?:which exceeds its )?request|exceeds? (?:its|the|local) .*(?:limit|request)|"
+    r"has larger consumption|Usage of EmptyDir volume"
+)
+_ACTOR = re.compile(r"\buser=(\S+)|\bby user[= ](\S+)|deleted by (\S+)")
+_PLATFORM = {
+    "job_succeeded": r"\b(?:job|pytorchjob|jobset|mpijob)\b.*\b(?:Succeeded|Completed?)\b",
+    "pod_completed": r"reason=Completed\b|terminated.*exitCode=0\b|exit ?code[=: ]0\b",
+    "pod_preempted": r"\bpreempt(?:ed|ing|ion)\b",
+    "pod_evicted": r"\bEvict(?:ed|ing|ion)\b|low on resource:|TaintManagerEviction",
+    "pod_oom_killed": r"OOMKill|out of memory: Kill",
+    "node_lost": (
+        r"Ready=(?:Unknown|False)|NodeNotReady|NodeStatusUnknown|Kubelet stopped posting|"
+        r"node\.kubernetes\.io/(?:unreachable|not-ready)|\bnode\b.*\b(?:is down|unreachable|rebooted)\b"
+    ),
+    "pod_not_started": (
+        r"ImagePullBackOff|ErrImagePull|FailedMount|CreateContainer(?:Config)?Error|FailedScheduling|"
+        r"\bUnschedulable\b|InvalidImageName|status=Pending|StartError|UnexpectedAdmissionError"
+    ),
+    "pod_deleted": r"verb=delete\b|\bdeleted?\b.*\bpods?\b|\bpods?\b.*\b(?:was )?deleted\b",
+}
+_PATTERNS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _PLATFORM.items()}
+_DETAIL = re.compile(
+    r"reason=(\w+)|(ImagePullBackOff|ErrImagePull|FailedMount|NodeNotReady|low on resource: [\w-]+)"
+)
+_EXIT = re.compile(r"(?i)(?:exit(?:ed)?(?: with)?[ _]?code[=: ]|exitCode=|Error exit )(\d{1,3})\b")
+
+_MISSING = re.compile(r"(?i)heartbeat (?:missing|lost|overdue|timed? ?out)|no heartbeat")
+_BEAT = re.compile(r"(?i)heartbeat ok")
+_BLOCKED = re.compile(r"(?i)(?:blocked|waiting) in (\w+)")
+_STATE = re.compile(r"(?:process )?state[ =:]+([RSDTZX])\b")
+_STANDS = re.compile(
+    r"(?i)no (?:new )?(?:training )?(?:progress|iteration|step|log)\b.*?\bfor (\d+) ?s|stalled for (\d+)"
+)
+_STACK = re.compile(r"py-spy: .*?: (?P<frames>.+)")
+_CUT_SHORT = re.compile(r"\s*<-\s*")
+_SCANNER = Scanner()
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a line says, as a kind of casefile.Seen."""
+
+    kind: str
+    data: dict[str, Any] = field(default_factory=dict)
+    pod: str | None = None
+
+
+def platform_words(text: str) -> Told | None:
+    """A line of Kubernetes events, status or audit."""
+    named = _POD.search(text)
+    pod = named[1] if named else None
+    for kind, pattern in _PATTERNS.items():
+        if pattern.search(text):
+            return Told(kind, _details(kind, text), pod)
+    if found := _EXIT.search(text):
+        return Told("pod_exited", {"exit_code": int(found[1]), "signal": None}, pod)
+    match = _SCANNER.scan(text, "kernel")  # node-problem-detector repeats kernel lines as events
+    if match is None:
+        return Told("pod_seen", {}, pod) if pod else None
+    return Told(
+        Kind.KERNEL_LINE, {"signature": match.signature, "captured": match.captured, "line": text}, pod
+    )
+
+
+def _details(kind: str, text: str) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    if found := _DETAIL.search(text):
+        details["reason"] = found[1] or found[2]
+    if kind == "pod_evicted":
+        details["own_fault"] = bool(_OWN_USE.search(text))
+    if kind == "pod_deleted" and (found := _ACTOR.search(text)):
+        details["by"] = next(name for name in found.groups() if name)
+    return details
+
+
+def probe_words(text: str) -> Told | None:
+    """A line that an agent wrote of a rank or a node."""
+    state = _STATE.search(text)
+    data: dict[str, Any] = {"state": state[1]} if state else {}
+    if _MISSING.search(text):
+        return Told("heartbeat_missing", data)
+    if found := _STACK.search(text):
+        return Told(Kind.STACKS, {"frames": _CUT_SHORT.split(found["frames"]), **data})
+    if found := _BLOCKED.search(text):
+        return Told(Kind.STACKS, {"frames": [f"{found[1]} (distributed_c10d.py)"], **data})
+    if found := _STANDS.search(text):
+        return Told("no_progress", {"for_s": int(found[1] or found[2]), **data})
+    if _BEAT.search(text):
+        return Told("heartbeat_ok", data)
+    return None

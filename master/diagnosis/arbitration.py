@@ -1,0 +1,113 @@
+"""Which of many signs is the cause, and whom it names. Rules, in order of weight:
+
+the runtime's word on pods and nodes, then the machine's own evidence, then what a process did wrong by
+itself, then unexplained ends; the earliest within a class. What others felt (peers gone, time-outs,
+signals sent by launchers) decides only where nothing else is left, and then by whom it names.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from agent.signatures import Role
+from master.casefile import Cause
+from master.diagnosis.signs import Sign
+
+# A pod that goes away long after the first error is being cleared up, it is not the cause.
+_PLATFORM_SLACK = timedelta(seconds=5)
+_SAME_MOMENT = timedelta(milliseconds=300)
+# What one node suffers, all its ranks print within so short a time; later ones follow from the first.
+_SAME_INCIDENT = timedelta(seconds=60)
+
+PLATFORM, MACHINE, PROCESS, UNCLEAR = range(4)
+_PLATFORM_NAMES = ("pod_", "node_lost")
+_UNCLEAR_NAMES = ("exit.code", "exit.aborted", "cuda.other", "cuda.library", "elastic.failed", "xid.action")
+_GENERIC_NAMES = ("python.exception", "python.path", "exit.")
+
+
+@dataclass(frozen=True)
+class Root:
+    """The winning cause: `lead` tells it best, `signs` are all that tell it."""
+
+    lead: Sign
+    signs: tuple[Sign, ...]
+    tier: int
+
+    @property
+    def cause(self) -> Cause:
+        return self.lead.cause or Cause.UNKNOWN
+
+    @property
+    def hardware(self) -> bool:
+        return any(sign.hardware for sign in self.signs)
+
+    @property
+    def retryable(self) -> bool:
+        return all(sign.retryable for sign in self.signs)
+
+
+def tier(sign: Sign) -> int:
+    """How much a culprit's sign weighs; less is more."""
+    if sign.is_a(*_PLATFORM_NAMES) and not sign.is_a("pod_oom_killed"):
+        return PLATFORM
+    if sign.is_a(*_UNCLEAR_NAMES):
+        return UNCLEAR
+    if sign.hardware or sign.is_a("memory.killed", "pod_oom_killed", "crash.kernel"):
+        return MACHINE
+    return PROCESS
+
+
+def root_of(signs: Sequence[Sign]) -> Root | None:
+    """The cause among the culprits' signs, or None where there are only symptoms."""
+    culprits = [sign for sign in _consequences_apart(signs) if sign.role is Role.CULPRIT]
+    culprits = _without_clearing_up(culprits)
+    if not culprits:
+        return None
+    best = min(tier(sign) for sign in culprits)
+    rivals = [sign for sign in culprits if tier(sign) == best]
+    lead = _lead(rivals)
+    same = [
+        sign for sign in culprits if _tells_the_same(sign, lead) and abs(sign.at - lead.at) <= _SAME_INCIDENT
+    ]
+    return Root(lead, tuple(same), best)
+
+
+def _lead(rivals: list[Sign]) -> Sign:
+    """The earliest; among those of one moment the one that says most."""
+    first = min(sign.at for sign in rivals)
+    together = [sign for sign in rivals if sign.at - first <= _SAME_MOMENT]
+    return min(together, key=lambda sign: (sign.is_a(*_GENERIC_NAMES), sign.at))
+
+
+def _tells_the_same(sign: Sign, lead: Sign) -> bool:
+    if sign is lead:
+        return True
+    if lead.is_a("exit."):  # later ends follow from the first
+        return sign.name == lead.name and sign.at - lead.at <= timedelta(seconds=1)
+    if lead.is_a(*_PLATFORM_NAMES):
+        return sign.name == lead.name or (sign.node == lead.node and sign.is_a("pod_not_started"))
+    return sign.cause is lead.cause and not sign.is_a("exit.")
+
+
+def _without_clearing_up(culprits: list[Sign]) -> list[Sign]:
+    others = [sign.at for sign in culprits if tier(sign) != PLATFORM]
+    if not others:
+        return culprits
+    limit = min(others) + _PLATFORM_SLACK
+    return [
+        sign for sign in culprits if tier(sign) != PLATFORM or sign.at <= limit or sign.name == "node_lost"
+    ]
+
+
+def _consequences_apart(signs: Sequence[Sign]) -> list[Sign]:
+    """A rank whose peers went away first may raise anything: its own generic exceptions follow from that."""
+    hurt: set[tuple[int | None, str | None, str]] = set()
+    kept = []
+    for sign in signs:
+        writer = (sign.rank, sign.pod, sign.node)
+        if sign.role is Role.SYMPTOM and not sign.is_a("exit."):
+            hurt.add(writer)
+        if writer in hurt and sign.role is Role.CULPRIT and sign.is_a("python.exception"):
+            continue
+        kept.append(sign)
+    return kept

@@ -1,0 +1,169 @@
+"""Where there are only symptoms: what many victims together say of somebody else."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from agent.signatures import Role
+from master.casefile import Cause, Culprit
+from master.diagnosis.culprit import of_node, of_ranks
+from master.diagnosis.signs import Sign
+from master.diagnosis.world import World, as_int
+
+_FIRST_WORDS = timedelta(seconds=60)
+_MOST = 0.75  # so large a part of all ranks must have spoken before silence says anything
+# Which of several families of symptoms tells best what happened, best first.
+_FAMILIES = (
+    (Cause.DESYNC, ("c10d.desync", "gloo.mismatch")),
+    (Cause.NETWORK_IB, ("nccl.ib_",)),
+    (Cause.NCCL_TIMEOUT, ("c10d.watchdog_timeout", "gloo.timeout")),
+    (Cause.RENDEZVOUS_FAILURE, ("c10d.store_unreachable", "c10d.rendezvous", "c10d.store_id")),
+    (Cause.NETWORK_TCP, ("nccl.", "gloo.", "c10d.nccl_remote", "c10d.nccl_system", "c10d.store_lost",
+                         "c10d.backend", "python.connection")),
+    (Cause.HANG, ("c10d.hang", "c10d.heartbeat", "c10d.monitored")),
+    (Cause.EXTERNAL_STOP, ("elastic.death_signal", "exit.stopped", "python.interrupt")),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Hearsay:
+    """What symptoms alone allow to say."""
+
+    cause: Cause
+    culprit: Culprit
+    confidence: float
+    hardware: bool
+    retryable: bool
+    signs: tuple[Sign, ...]
+    why: str = ""  # lagging | absent | mismatch | named | joined | stopped
+
+
+def hearsay(signs: Sequence[Sign], world: World) -> Hearsay | None:
+    """The best reading of symptoms, or None where there are none that count."""
+    symptoms = [sign for sign in signs if sign.role is Role.SYMPTOM]
+    if not symptoms:
+        return None
+    first = min(sign.at for sign in symptoms)
+    early = [sign for sign in symptoms if sign.at - first <= _FIRST_WORDS]
+    for cause, names in _FAMILIES:
+        family = [sign for sign in early if sign.is_a(*names)]
+        if family:
+            return _read(cause, family, signs, world)
+    return Hearsay(Cause.UNKNOWN, Culprit(), 0.3, False, True, tuple(early))
+
+
+def _read(cause: Cause, family: list[Sign], signs: Sequence[Sign], world: World) -> Hearsay:
+    told = tuple(family)
+    if cause is Cause.NCCL_TIMEOUT:
+        return _timeout(signs, told, world)
+    if cause is Cause.NETWORK_IB:
+        node, reporters = _voted(family, world)
+        sure = len(reporters) > 1
+        confidence = 0.75 if sure else 0.45
+        where = of_node(node, world) if node else Culprit()
+        return Hearsay(cause, where, confidence, bool(node) and sure, True, told, "named" if node else "")
+    if cause is Cause.RENDEZVOUS_FAILURE:
+        node, _ = _voted(family, world)
+        where = of_node(node, world) if node else Culprit()
+        return Hearsay(cause, where, 0.7, False, True, told, "named" if node else "")
+    if cause is Cause.NETWORK_TCP:
+        node, reporters = _voted(family, world)
+        where = of_node(node, world) if node and len(reporters) > 1 else Culprit()
+        return Hearsay(cause, where, 0.5, False, True, told, "named" if where.node else "")
+    if cause is Cause.EXTERNAL_STOP:
+        return Hearsay(cause, _first_stopped(family, world), 0.6, False, True, told, "stopped")
+    return Hearsay(cause, Culprit(), 0.4, False, True, told)
+
+
+def _first_stopped(family: list[Sign], world: World) -> Culprit:
+    """The signal reached one node before all others, or only one."""
+    first = min(family, key=lambda sign: sign.at)
+    others = [sign.at for sign in family if sign.node != first.node]
+    alone = not others or min(others) - first.at > timedelta(seconds=1)
+    return of_node(first.node, world) if alone and first.node else Culprit()
+
+
+def _voted(family: Iterable[Sign], world: World) -> tuple[str | None, set[str]]:
+    """The node that most nodes name as their lost peer, and who named it; a tie names nobody."""
+    votes: dict[str, set[str]] = {}
+    for sign in family:
+        peer = sign.captured.get("peer")
+        node = world.node_at(peer) if peer else None
+        if node and node != sign.node:
+            votes.setdefault(node, set()).add(sign.node)
+    ranked = sorted(votes.items(), key=lambda vote: -len(vote[1]))
+    if not ranked:
+        return None, set()
+    if len(ranked) > 1 and len(ranked[0][1]) <= len(ranked[1][1]):
+        return None, set()
+    node, reporters = ranked[0]
+    accused = any(node in voters for voters in votes.values())
+    if accused and len(reporters) == 1:  # each blames the other
+        return None, set()
+    return node, reporters
+
+
+def _timeout(signs: Sequence[Sign], told: tuple[Sign, ...], world: World) -> Hearsay:
+    """Collective time-outs: who lags, who called something else, who is missing."""
+    waiting = _numbers(signs, "c10d.watchdog_timeout", "seq")
+    enqueued = _numbers(signs, "c10d.work_counters", "enqueued")
+    for numbers in (waiting, enqueued):
+        lagging = _lagging(numbers)
+        if lagging is not None:
+            return Hearsay(Cause.NCCL_TIMEOUT, of_ranks([lagging], world), 0.85, False, True, told, "lagging")
+    odd = _odd_call(signs)
+    if odd:
+        where = of_ranks(odd, world)
+        return Hearsay(Cause.DESYNC, where, 0.7, False, False, told, "mismatch")
+    chorus = {sign.rank for sign in told if sign.rank is not None}
+    absent = world.ranks - chorus
+    if absent and len(chorus) >= _MOST * len(world.ranks):
+        return Hearsay(Cause.NCCL_TIMEOUT, of_ranks(absent, world), 0.65, False, True, told, "absent")
+    if absent and _whole_nodes(absent, world):
+        return Hearsay(Cause.NCCL_TIMEOUT, of_ranks(absent, world), 0.55, False, True, told, "absent")
+    return Hearsay(Cause.NCCL_TIMEOUT, Culprit(), 0.6, False, True, told, "joined" if not absent else "")
+
+
+def _whole_nodes(absent: frozenset[int], world: World) -> bool:
+    """All ranks of one node are missing, and none of any other."""
+    nodes = {world.pod_of_rank[rank].node for rank in absent if rank in world.pod_of_rank}
+    return len(nodes) == 1 and len(world.nodes) > 1 and set(world.ranks_on(next(iter(nodes)))) == absent
+
+
+def _numbers(signs: Iterable[Sign], name: str, key: str) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for sign in signs:
+        number = as_int(sign.captured.get(key))
+        if sign.name == name and sign.rank is not None and number is not None:
+            found.setdefault(sign.rank, number)
+    return found
+
+
+def _lagging(numbers: dict[int, int]) -> int | None:
+    """The one rank that stands behind all others, which must agree by and large."""
+    if len(numbers) < 2:
+        return None
+    lowest = min(numbers.values())
+    behind = [rank for rank, number in numbers.items() if number == lowest]
+    # Process groups count apart: numbers that scatter are not one group's and say nothing.
+    others = Counter(number for number in numbers.values() if number != lowest)
+    agree = bool(others) and max(others.values()) * 2 >= sum(others.values())
+    return behind[0] if len(behind) == 1 and agree else None
+
+
+def _odd_call(signs: Sequence[Sign]) -> list[int]:
+    """Ranks that called another collective than most at the same number: the program's own divergence."""
+    calls = {
+        sign.rank: (sign.captured.get("op"), sign.captured.get("numel"))
+        for sign in signs
+        if sign.name == "c10d.watchdog_timeout" and sign.rank is not None and "numel" in sign.captured
+    }
+    numbers = {sign.captured.get("seq") for sign in signs if sign.name == "c10d.watchdog_timeout"}
+    kinds = Counter(calls.values()).most_common()
+    if len(kinds) < 2 or len(numbers) != 1:
+        return []
+    usual = kinds[0][0]
+    return (
+        [rank for rank, call in calls.items() if call != usual] if kinds[0][1] > kinds[1][1] else list(calls)
+    )

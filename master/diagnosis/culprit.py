@@ -1,0 +1,131 @@
+"""Where a root cause sits: rank, pod, node, as far as the evidence decides and no farther."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from agent.signatures import Role
+from master.casefile import CaseFile, Culprit
+from master.diagnosis.arbitration import MACHINE, PLATFORM, Root
+from master.diagnosis.exits import End
+from master.diagnosis.signs import Sign
+from master.diagnosis.world import World, as_int
+
+_BESIDE = timedelta(seconds=60)  # a rank shows its dead GPU within so long
+_STUCK = frozenset("DTZX")
+_NAMED_GPU = re.compile(r"GPU ?(\d{1,3}) GSP")
+
+
+def locate(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: World) -> Culprit:
+    """The culprit of a root cause."""
+    named = _named_ranks(root)
+    if named:
+        return of_ranks(named, world)
+    if root.tier == PLATFORM:
+        return _of_pod(root, world)
+    machine = [sign for sign in root.signs if sign.rank is None and sign.source.value != "agent"]
+    if root.tier == MACHINE and machine:
+        return _on_machine(root, machine, signs, ends, world)
+    return _of_writers(root, world)
+
+
+def of_ranks(ranks: Iterable[int], world: World) -> Culprit:
+    """One rank is named as such; several of one pod or node as that; more than that as nobody."""
+    pods = [world.pod_of_rank[rank] for rank in sorted(set(ranks)) if rank in world.pod_of_rank]
+    if len(set(ranks)) == 1 and pods:
+        return Culprit(next(iter(ranks)), pods[0].name, pods[0].node)
+    names, nodes = {pod.name for pod in pods}, {pod.node for pod in pods}
+    if len(nodes) != 1:
+        return Culprit()
+    return Culprit(None, names.pop() if len(names) == 1 else None, nodes.pop())
+
+
+def of_node(node: str, world: World) -> Culprit:
+    pod = world.only_pod_on(node)
+    return Culprit(None, pod.name if pod else None, node)
+
+
+def _named_ranks(root: Root) -> set[int]:
+    """Ranks that the line itself names: desync reports, barriers, version checks."""
+    named: set[int] = set()
+    for sign in root.signs:
+        listed = sign.captured.get("ranks") or sign.captured.get("other_rank") or ""
+        named |= {rank for part in listed.split(",") if (rank := as_int(part.strip())) is not None}
+    return named
+
+
+def _of_pod(root: Root, world: World) -> Culprit:
+    pods = {sign.pod for sign in root.signs if sign.pod}
+    nodes = {sign.node for sign in root.signs if sign.node}
+    if len(pods) == 1:
+        view = world.pods.get(next(iter(pods)))
+        return Culprit(None, next(iter(pods)), view.node if view else root.lead.node)
+    return Culprit(None, None, nodes.pop()) if len(nodes) == 1 else Culprit()
+
+
+def _of_writers(root: Root, world: World) -> Culprit:
+    ranks = {sign.rank for sign in root.signs if sign.rank is not None}
+    rankless = [sign for sign in root.signs if sign.rank is None]
+    if ranks and (len(ranks) == 1 or root.lead.rank is None or len({*_nodes(root.signs)}) == 1):
+        return of_ranks(ranks, world)
+    if not ranks and rankless:
+        return _of_pod(root, world)
+    return Culprit()
+
+
+def _nodes(signs: Iterable[Sign]) -> set[str]:
+    return {sign.node for sign in signs if sign.node}
+
+
+def _on_machine(
+    root: Root, machine: list[Sign], signs: Sequence[Sign], ends: Sequence[End], world: World
+) -> Culprit:
+    nodes = {sign.node for sign in machine}
+    if len(nodes) != 1:
+        return Culprit()
+    node = nodes.pop()
+    rank = _rank_of_device(root, machine, signs, ends, world)
+    if rank is None:
+        return of_node(node, world)
+    return of_ranks([rank], world)
+
+
+def _rank_of_device(
+    root: Root, machine: list[Sign], signs: Sequence[Sign], ends: Sequence[End], world: World
+) -> int | None:
+    """The rank on a broken device: by its process, its own CUDA error, the device's number, its end."""
+    node = machine[0].node
+    here = world.ranks_on(node)
+    near = [sign for sign in signs if sign.rank in here and abs(sign.at - root.lead.at) <= _BESIDE]
+    ways: tuple[Iterable[int | None], ...] = (
+        (world.rank_of_pid.get(as_int(sign.captured.get("pid")) or -1) for sign in machine),
+        (sign.rank for sign in near if sign.is_a("cuda.") and not sign.is_a("cuda.busy")),
+        (_numbered(sign, here) for sign in machine),
+        (end.rank for end in ends if end.node == node and end.signal not in (None, 15)),
+        (view.rank for view in world.case.ranks if view.node == node and view.state in _STUCK),
+        (_named_local(sign, world) for sign in signs if sign.node == node),
+        here if len(here) == 1 else (),
+    )
+    for way in ways:
+        found = {rank for rank in way if rank is not None and rank in here}
+        if len(found) == 1:
+            return found.pop()
+    return None
+
+
+def _numbered(sign: Sign, here: Sequence[int]) -> int | None:
+    """`… RPC response from GPU4 GSP!`: devices of a node carry its ranks in order where each has one."""
+    found = _NAMED_GPU.search(sign.text)
+    number = int(found[1]) if found else -1
+    return here[number] if 0 <= number < len(here) and len(here) > 1 else None
+
+
+def _named_local(sign: Sign, world: World) -> int | None:
+    local = as_int(sign.captured.get("peer_local_rank"))
+    return None if local is None else world.rank_at(sign.pod, sign.node, local)
+
+
+def silent_ranks(case: CaseFile, signs: Sequence[Sign]) -> set[int]:
+    """Ranks that said nothing of the incident."""
+    spoke = {sign.rank for sign in signs if sign.rank is not None and sign.role is not Role.EVIDENCE}
+    return {view.rank for view in case.ranks if view.rank not in spoke}

@@ -1,0 +1,128 @@
+"""The order of judgement: root causes, then silent ranks, then what victims say, then the hang."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from agent.signatures import Role, Trigger
+from master.casefile import CaseFile, Culprit, Diagnosis, Want
+from master.diagnosis.arbitration import MACHINE, PLATFORM, Root, root_of
+from master.diagnosis.chorus import Hearsay, hearsay
+from master.diagnosis.culprit import locate
+from master.diagnosis.exits import End, ends, exit_signs
+from master.diagnosis.hang import Hang, hang, told_hang
+from master.diagnosis.meaning import from_hang, from_hearsay, from_root, from_silence
+from master.diagnosis.platform import pod_signs
+from master.diagnosis.progress import handled, has_rhythm, survived, usual_gap
+from master.diagnosis.signs import CUSTOM, Sign, read_lines
+from master.diagnosis.silence import Silence, silence
+from master.diagnosis.world import World
+
+# How long other evidence is waited for, from the first sign on.
+_FOR_A_ROOT = timedelta(seconds=1)
+_FOR_AN_UNCLEAR_ROOT = timedelta(seconds=2)
+_FOR_SYMPTOMS = timedelta(seconds=3)
+_FOR_MISSING_RANKS = timedelta(seconds=6)
+_FOR_THE_CHORUS = timedelta(seconds=5)
+_STUCK = timedelta(seconds=10)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All there is to judge."""
+
+    case: CaseFile
+    world: World
+    signs: tuple[Sign, ...]
+    ends: tuple[End, ...]
+    now: datetime
+
+
+def diagnose(case: CaseFile, now: datetime) -> Diagnosis | Want | None:
+    """What went wrong; what is still wanted to tell; or None: nothing did, or it is too early to say."""
+    world = World(case)
+    if _ended_well(case):
+        return None
+    scene = _scene(case, world, now)
+    alarming = [sign for sign in scene.signs if _counts(sign, scene)]
+    root = root_of([sign for sign in scene.signs if sign in alarming or sign.role is not Role.CULPRIT])
+    if root is not None and alarming:
+        return _when_settled(scene, alarming, _settling(root), _from_root(root, scene))
+    if (gone := silence(case, list(scene.ends), world, now)) is not None:
+        return _from_silence(gone, scene)
+    if alarming and (heard := hearsay(scene.signs, world)) is not None:
+        return _when_settled(scene, alarming, _hearing(heard, scene), _from_hearsay(heard, scene))
+    stuck = told_hang(case, world) if case.after_the_fact else hang(case, world, now)
+    return from_hang(stuck, case) if isinstance(stuck, Hang) else stuck
+
+
+def _ended_well(case: CaseFile) -> bool:
+    return bool(case.pods) and all(pod.exit_code == 0 for pod in case.pods)
+
+
+def _scene(case: CaseFile, world: World, now: datetime) -> Scene:
+    lines = read_lines(case, world)
+    found = ends(case.seen, world)
+    signs = [*(sign for sign in lines if not sign.is_a("elastic.failed")), *exit_signs(found, lines)]
+    signs += pod_signs(case, world)
+    return Scene(case, world, tuple(sorted(signs, key=lambda sign: sign.at)), tuple(found), now)
+
+
+def _counts(sign: Sign, scene: Scene) -> bool:
+    """Whether a sign is reason enough, by itself, to call a fault now."""
+    case = scene.case
+    if sign.role is Role.EVIDENCE or sign.trigger is Trigger.NEVER:
+        return False
+    if sign.is_a("exit.", "pod_", "node_lost") or sign.name == CUSTOM:
+        return True
+    if sign.trigger is Trigger.AT_ONCE:
+        return sign.trusted or not survived(case, sign.at)
+    writer_ended = any(end.rank == sign.rank and end.rank is not None for end in scene.ends)
+    if not writer_ended and handled(case, sign.at):
+        return False
+    return bool(scene.ends) or case.after_the_fact or _stood_since(case, sign, scene.now)
+
+
+def _stood_since(case: CaseFile, sign: Sign, now: datetime) -> bool:
+    """Training made steps before, none since, and by its rhythm should have."""
+    if case.last_step_at is None or not has_rhythm(case):
+        return False
+    return now - max(sign.at, case.last_step_at) >= max(_STUCK, 4 * usual_gap(case))
+
+
+def _when_settled(
+    scene: Scene, alarming: Sequence[Sign], wait: timedelta, answer: Diagnosis
+) -> Diagnosis | None:
+    if scene.case.after_the_fact:
+        return answer
+    return answer if scene.now - min(sign.at for sign in alarming) >= wait else None
+
+
+def _settling(root: Root) -> timedelta:
+    if root.tier == PLATFORM and root.lead.name != "pod_vanished":
+        return timedelta(0)
+    if root.tier <= MACHINE or not root.lead.is_a("exit.code", "exit.aborted", "pod_vanished"):
+        return _FOR_A_ROOT
+    return _FOR_AN_UNCLEAR_ROOT
+
+
+def _hearing(heard: Hearsay, scene: Scene) -> timedelta:
+    """Somebody who has not spoken yet may be the one: victims come first."""
+    if heard.signs[0].is_a("c10d.watchdog_timeout"):
+        return _FOR_THE_CHORUS
+    spoke = {sign.rank for sign in scene.signs if sign.rank is not None}
+    return _FOR_SYMPTOMS if spoke >= scene.world.ranks else _FOR_MISSING_RANKS
+
+
+def _from_root(root: Root, scene: Scene) -> Diagnosis:
+    culprit = locate(root, scene.signs, scene.ends, scene.world)
+    return from_root(root, culprit, scene.signs, scene.ends, scene.case)
+
+
+def _from_silence(gone: Silence, scene: Scene) -> Diagnosis:
+    return from_silence(gone, scene.signs)
+
+
+def _from_hearsay(heard: Hearsay, scene: Scene) -> Diagnosis:
+    culprit = heard.culprit if heard.culprit != Culprit() else Culprit()
+    return from_hearsay(heard, culprit, scene.signs, bool(scene.ends))

@@ -1,0 +1,126 @@
+"""Ranks that stopped answering while their agent speaks: stopped, dead or stuck in the kernel."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from master.casefile import CaseFile, Cause, Culprit, FaultClass, RankView, Seen
+from master.diagnosis.culprit import of_node, of_ranks
+from master.diagnosis.exits import End
+from master.diagnosis.progress import has_rhythm, longest_gap, usual_gap
+from master.diagnosis.world import World
+
+_STOPPED = frozenset("TZX")
+_NEVER_YET = timedelta(seconds=10)  # a process that is stopped before its first step
+_AT_LEAST = timedelta(seconds=3)
+_IN_KERNEL = timedelta(seconds=30)
+_GONE = timedelta(seconds=6)  # the agent takes up to two seconds to learn how a process ended
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Who went silent and how that shows."""
+
+    fault_class: FaultClass
+    cause: Cause
+    culprit: Culprit
+    at: datetime
+    state: str
+    texts: tuple[str, ...]
+    confidence: float
+    hardware: bool = False
+
+
+def silence(case: CaseFile, ends: list[End], world: World, now: datetime) -> Silence | None:
+    """The silent rank or node, or None."""
+    if case.after_the_fact:
+        return _told(case, world)
+    ended = {end.rank for end in ends}
+    live = [view for view in case.ranks if view.rank not in ended and not _left_well(view, world)]
+    for states, wait, cause in (
+        (_STOPPED, _stop_wait(case), Cause.HEARTBEAT_LOST),
+        (frozenset({"gone"}), _GONE, Cause.UNKNOWN),
+        (frozenset("D"), _kernel_wait(case), Cause.HEARTBEAT_LOST),
+    ):
+        silent = [view for view in live if view.state in states and _stood(view, case, now) >= wait]
+        silent = [view for view in silent if not (view.cpu_moved or view.io_moved)]
+        if silent:
+            return _silent(silent, case, cause, world)
+    return None
+
+
+def _left_well(view: RankView, world: World) -> bool:
+    pod = world.pods.get(view.pod)
+    return pod is not None and pod.exit_code == 0
+
+
+def _stop_wait(case: CaseFile) -> timedelta:
+    if case.last_step_at is None:
+        return _NEVER_YET
+    return max(_AT_LEAST, 2 * usual_gap(case))
+
+
+def _kernel_wait(case: CaseFile) -> timedelta:
+    """State D is where healthy processes wait for disks: only long standing counts."""
+    return max(_IN_KERNEL, 2 * longest_gap(case)) if has_rhythm(case) else 4 * _IN_KERNEL
+
+
+def _stood(view: RankView, case: CaseFile, now: datetime) -> timedelta:
+    """For how long this rank, and with it the job, has made no step."""
+    moments = [at for at in (view.step_at, case.last_step_at) if at is not None]
+    return now - max(moments, default=case.started_at)
+
+
+def _silent(silent: list[RankView], case: CaseFile, cause: Cause, world: World) -> Silence:
+    every = len(silent) == len(world.ranks) and len(silent) > 1
+    culprit = Culprit() if every else of_ranks((view.rank for view in silent), world)
+    state = silent[0].state
+    moments = [at for view in silent for at in (view.step_at, case.last_step_at) if at is not None]
+    texts = tuple(
+        f"rank {view.rank}: process state {view.state}, no CPU, no I/O, step {view.step}"
+        for view in silent[:5]
+    )
+    exited = cause is Cause.UNKNOWN
+    return Silence(
+        FaultClass.PROCESS_EXIT if exited else FaultClass.HEARTBEAT_LOST,
+        cause,
+        culprit,
+        max(moments, default=case.started_at),
+        state,
+        texts,
+        0.6 if exited else 0.9,
+    )
+
+
+def _told(case: CaseFile, world: World) -> Silence | None:
+    """After the fact: what was written down of heartbeats that did not come."""
+    missing = [seen for seen in case.seen if seen.kind == "heartbeat_missing" and not _came_back(seen, case)]
+    if not missing:
+        return None
+    ranks = {seen.rank for seen in missing if seen.rank is not None}
+    nodes = {seen.node for seen in missing}
+    whole = len(nodes) == 1 and len(world.nodes) > 1 and ranks >= set(world.ranks_on(next(iter(nodes))))
+    texts = tuple(str(seen.data.get("text", "heartbeat missing")) for seen in missing[:5])
+    if whole and len(ranks) > 1:
+        where = of_node(nodes.pop(), world)
+        return Silence(
+            FaultClass.POD_LOST, Cause.NODE_DOWN, where, missing[0].at, "", texts, 0.6, hardware=True
+        )
+    culprit = of_ranks(ranks, world) if ranks else of_node(missing[0].node, world)
+    state = next((str(seen.data["state"]) for seen in missing if seen.data.get("state")), "")
+    confidence = 0.85 if state in _STOPPED else 0.7
+    return Silence(
+        FaultClass.HEARTBEAT_LOST, Cause.HEARTBEAT_LOST, culprit, missing[0].at, state, texts, confidence
+    )
+
+
+def _came_back(seen: Seen, case: CaseFile) -> bool:
+    """Training went on afterwards, or the rank's next heartbeat came."""
+    if case.last_step_at is not None and case.last_step_at > seen.at + timedelta(seconds=1):
+        return True
+    return any(
+        later.kind == "heartbeat_ok"
+        and later.rank == seen.rank
+        and later.node == seen.node
+        and later.at > seen.at
+        for later in case.seen
+    )
