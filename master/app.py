@@ -5,14 +5,16 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from master import health
+from master.api import router as master_api
 from master.console.app import mount_console
+from master.controller import Controller
+from notifier.api import router as notifier_api
 from notifier.api.deps import Services
-from notifier.api.router import mount
 
 DESCRIPTION = "Keeps PyTorch training jobs alive and tells people what happened, on every channel they use."
 
 
-def create_app(services: Services) -> FastAPI:
+def create_app(services: Services, controller: Controller) -> FastAPI:
     """Everything that is served at one address."""
     app = FastAPI(
         title="Faultcast",
@@ -21,7 +23,8 @@ def create_app(services: Services) -> FastAPI:
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
     )
-    mount(app, services)
+    notifier_api.mount(app, services)
+    master_api.mount(app, controller)
     app.include_router(health.router)
-    mount_console(app, services)
+    mount_console(app, services, controller)
     return app

@@ -13,7 +13,10 @@ from fastapi import FastAPI
 from master import logs
 from master.app import create_app
 from master.cli.errors import FAILED, REFUSED, CommandError
-from master.listening import listen
+from master.controller import Controller
+from master.listening import listen, url_of
+from master.runtimes.base import Runtime
+from master.runtimes.local import LocalRuntime
 from master.services import open_services
 from notifier.settings import Settings, SettingsError
 
@@ -40,10 +43,24 @@ def run_server(settings: Settings, endpoint: Endpoint) -> int:
             services = stack.enter_context(open_services(settings))
         except SettingsError as error:
             raise CommandError(str(error), REFUSED) from None
-        app = create_app(services)
+        controller = Controller(services, _runtime(settings), server=_own_address(settings, listener))
+        app = create_app(services, controller)
+        controller.start()
+        stack.callback(controller.stop)
         server = _Server(_config(app, settings), endpoint.ready_fd)
         server.run(sockets=[listener])
         return 0 if server.started else FAILED
+
+
+def _runtime(settings: Settings) -> Runtime:
+    if settings.runtime != "local":
+        raise CommandError(f"FAULTCAST_RUNTIME: {settings.runtime} is not supported yet; set local", REFUSED)
+    return LocalRuntime(settings.data_dir, settings.local_nodes)
+
+
+def _own_address(settings: Settings, listener: socket.socket) -> str:
+    """Where agents of this machine reach us."""
+    return url_of(settings, listener).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 class _Server(uvicorn.Server):

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -21,6 +22,7 @@ from master.processes import Keeper, Program, faultcast
 from master.runtimes.local import LocalRuntime
 from notifier.auth import bootstrap_admin
 from notifier.clock import utcnow
+from notifier.metrics import SHARED
 from notifier.migrations import head, migrate
 from notifier.secretbox import open_box
 from notifier.settings import Settings, SettingsError
@@ -153,10 +155,18 @@ def _environment(settings: Settings, valkey: Embedded | None) -> dict[str, str]:
         "FAULTCAST_DATA_DIR": str(settings.data_dir.absolute()),
         "FAULTCAST_BIND": settings.bind,
     }
+    env[SHARED] = str(_empty_folder(settings.data_dir / "metrics"))
     if valkey is not None:
         env["FAULTCAST_REDIS_URL"] = valkey.url
         env.pop("FAULTCAST_REDIS_URL_FILE", None)
     return env
+
+
+def _empty_folder(folder: Path) -> Path:
+    """Where the parts count together; counts begin anew with each start."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    return folder.absolute()
 
 
 def _start_parts(keeper: Keeper, settings: Settings, listener: socket.socket, env: dict[str, str]) -> int:

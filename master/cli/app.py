@@ -2,7 +2,7 @@
 
 import typer
 
-from master.cli import alerts, channels, deliveries, jobs, parts, pools, tokens
+from master.cli import alerts, channels, deliveries, joblogs, jobs, parts, pools, tokens
 
 app = typer.Typer(
     name="faultcast",
@@ -13,6 +13,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: whole flag names at any width, and half the start-up time
 )
 parts.register(app)
+joblogs.register(jobs.app)
 app.add_typer(jobs.app, name="job")
 app.add_typer(channels.app, name="channel")
 app.add_typer(alerts.rules_app, name="alerts")

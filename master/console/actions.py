@@ -1,5 +1,42 @@
 """The few things that the console does: each a form of our own page, each what the API would do."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request
+from starlette.responses import RedirectResponse, Response
+
+from master.api import jobs, pools
+from master.console.render import HEADERS
+from master.console.session import Acting, local_path, services_of
+from master.controller import Controller
 
 router = APIRouter(include_in_schema=False)
+
+Next = Annotated[str, Form(max_length=500)]
+
+
+@router.post("/jobs/{job_id}/stop")
+def stop_job(request: Request, visitor: Acting, job_id: str, next: Next = "/") -> Response:  # noqa: A002
+    jobs.stop(job_id, visitor.principal, services_of(request), _controller(request))
+    return _back(next)
+
+
+@router.post("/nodes/{name}/isolate")
+def isolate(request: Request, visitor: Acting, name: str, next: Next = "/nodes") -> Response:  # noqa: A002
+    pools.isolate(name, visitor.principal, services_of(request), _controller(request))
+    return _back(next)
+
+
+@router.post("/nodes/{name}/restore")
+def restore(request: Request, visitor: Acting, name: str, next: Next = "/nodes") -> Response:  # noqa: A002
+    pools.restore(name, visitor.principal, services_of(request), _controller(request))
+    return _back(next)
+
+
+def _controller(request: Request) -> Controller:
+    controller: Controller = request.app.state.controller
+    return controller
+
+
+def _back(path: str) -> Response:
+    return RedirectResponse(local_path(path), 303, HEADERS)

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from master.console import actions, entry, routes
 from master.console.render import HEADERS, page
 from master.console.session import Refused, SignInFirst, words_of
+from master.controller import Controller
 from notifier.api.deps import Services
 from notifier.problems import Problem
 
@@ -33,14 +34,14 @@ class ConsoleMount(Mount):
         return super().matches(scope)
 
 
-def mount_console(app: FastAPI, services: Services) -> None:
+def mount_console(app: FastAPI, services: Services, controller: Controller) -> None:
     """Adds the console to `app`, behind everything else."""
-    app.router.routes.append(ConsoleMount("", app=_Edge(_console(services))))
+    app.router.routes.append(ConsoleMount("", app=_Edge(_console(services, controller))))
 
 
-def _console(services: Services) -> FastAPI:
+def _console(services: Services, controller: Controller) -> FastAPI:
     console = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    console.state.services = services
+    console.state.services, console.state.controller = services, controller
     for router in (entry.router, routes.router, actions.router):
         console.include_router(router)
     console.add_exception_handler(SignInFirst, _to_login)
