@@ -117,7 +117,7 @@ class Bell:
     def _ring(self, store: Store, shards: list[int]) -> None:
         with store.read() as session:
             found = select(Shard.shard, Shard.generation).where(Shard.shard.in_(shards))
-            generations = dict(session.execute(found).tuples().all())
+            generations = dict(session.execute(found).all())
         queue = Queue(QUEUE, connection=self._redis, serializer=JSONSerializer)
         for shard in shards:
             try:

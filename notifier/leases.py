@@ -123,5 +123,5 @@ def renew(session: Session, held: Mapping[str, str], now: datetime) -> dict[str,
         .values(lease_until=now + LEASE, next_attempt_at=now + LEASE)
         .returning(Delivery.id, Delivery.lease_token),
         execution_options={"synchronize_session": False},
-    ).tuples()
+    )
     return {delivery_id: token for delivery_id, token in rows if token is not None}

@@ -119,6 +119,6 @@ def _earlier(session: Session, ids: Sequence[str]) -> dict[str, list[Earlier]]:
     rows = select(Attempt.delivery_id, Attempt.part, Attempt.parts, Attempt.outcome)
     for delivery_id, part, parts, outcome in session.execute(
         rows.where(Attempt.delivery_id.in_(ids)).order_by(Attempt.id)
-    ).tuples():
+    ):
         found.setdefault(delivery_id, []).append(Earlier(part, parts, outcome))
     return found

@@ -1,6 +1,5 @@
 """A notifier without its API: channels that lead to stand-ins, alerts put into the database, an engine."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -117,6 +116,31 @@ class House:
         with self.store.read() as session:
             return session.get_one(Channel, channel_id)
 
+    def edit_channel(self, channel_id: str, **values: object) -> None:
+        with self.store.write() as session:
+            row = session.get_one(Channel, channel_id)
+            for name, value in values.items():
+                setattr(row, name, value)
+
+    def digest_of(self, *ids: str) -> str:
+        """The one digest that tells of all of these, as soon as there is one."""
+        until(lambda: len({self.row(one).merged_into for one in ids} - {None}) == 1)
+        return str(self.row(ids[0]).merged_into)
+
+    def fallback_of(self, delivery_id: str, channel_id: str) -> str:
+        """The delivery that took this one's place on that channel, as soon as there is one."""
+        alert_id = self.row(delivery_id).alert_id
+
+        def found() -> list[str]:
+            return [
+                row.id for row in self.rows()
+                if (row.alert_id, row.channel_id, row.trigger) == (alert_id, channel_id, "fallback")
+            ]  # fmt: skip
+
+        until(found)
+        (one,) = found()
+        return one
+
     def attempts(self, delivery_id: str) -> list[Attempt]:
         with self.store.read() as session:
             rows = select(Attempt).where(Attempt.delivery_id == delivery_id).order_by(Attempt.id)
@@ -153,8 +177,8 @@ class House:
         until(lambda: set(self.states(ids)) == {state}, timeout_s)
 
     def arrived(self) -> list[str]:
-        """The titles of what the providers took, in order."""
-        return [one.title for one in self.providers.messages(accepted=True)]
+        """The titles of what the providers took, in order, without the sign in front."""
+        return [one.title.lstrip("🔵🟠🔴🚨✅🟢 ") for one in self.providers.messages(accepted=True)]
 
 
 @pytest.fixture
@@ -167,11 +191,3 @@ def providers() -> Iterator[StandIn]:
 def house(store: Store, providers: StandIn, tmp_path: Path) -> House:
     settings = Settings(data_dir=tmp_path, allow_targets=(ip_network(LOOPBACK),), language="en")
     return House(store, providers, settings, SecretBox(KEY))
-
-
-@pytest.fixture
-def hurry() -> Iterator[threading.Event]:
-    """An event that a test may wait for in a thread, set at the end so that no thread hangs."""
-    event = threading.Event()
-    yield event
-    event.set()
