@@ -38,13 +38,18 @@ class Telling:
     why: str = ""
 
 
+def first_state(channel: Channel, telling: Telling) -> tuple[str, str]:
+    """The state in which a delivery begins, and why."""
+    if not channel.enabled:
+        return "suppressed", DISABLED
+    if channel.health == "broken":
+        return "held", HELD
+    return "pending", telling.why
+
+
 def put(session: Session, alert: Alert, channel: Channel, telling: Telling, now: datetime) -> Delivery:
     """The new delivery: pending, or held by a broken channel, or suppressed by a disabled one."""
-    state, why = "pending", telling.why
-    if not channel.enabled:
-        state, why = "suppressed", DISABLED
-    elif channel.health == "broken":
-        state, why = "held", HELD
+    state, why = first_state(channel, telling)
     row = Delivery(
         id=new_id("dlv", now),
         alert_id=alert.id,

@@ -7,6 +7,8 @@ from fastapi.responses import JSONResponse
 
 from notifier import channels
 from notifier.api.deps import (
+    TAGGED,
+    TAGGED_NEW,
     Asked,
     IdempotencyKey,
     IfMatch,
@@ -27,10 +29,9 @@ from notifier.model import Channel
 router = APIRouter(prefix="/channels", tags=["channels"])
 Name = Annotated[str, Path(max_length=200, examples=["oncall-ding"])]
 Within = Annotated[Scope | None, Query(description="which, where several scopes have that name")]
-_ETAG = {"ETag": {"description": "the version, for `If-Match`", "schema": {"type": "string"}}}
 
 
-@router.post("", status_code=201, response_model=ChannelDocument, responses={201: {"headers": _ETAG}})
+@router.post("", status_code=201, response_model=ChannelDocument, responses=TAGGED_NEW)
 def create(
     body: ChannelBody, principal: Operator, services: Served, key: IdempotencyKey = None
 ) -> JSONResponse:
@@ -57,7 +58,7 @@ def list_channels(principal: Reader, services: Served, ask: Asked) -> Listed[Cha
     return Listed(items=items, next_cursor=found.next_cursor)
 
 
-@router.get("/{name}", responses={200: {"headers": _ETAG}})
+@router.get("/{name}", responses=TAGGED)
 def get(
     name: Name, principal: Reader, services: Served, response: Response, scope: Within = None
 ) -> ChannelDocument:
@@ -67,7 +68,7 @@ def get(
     return _shown(services, row)
 
 
-@router.put("/{name}", responses={200: {"headers": _ETAG}})
+@router.put("/{name}", responses=TAGGED)
 def change(
     name: Name,
     body: ChannelChange,

@@ -1,8 +1,8 @@
 """What routes are given: the services of this process, who speaks, and the headers that many take."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Annotated, Protocol
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Protocol
 
 from fastapi import Depends, Header, Query, Request, Security
 from fastapi.responses import JSONResponse
@@ -11,6 +11,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from channels.transport import Network
 from notifier.auth import Principal, Role, authenticate
 from notifier.clock import utcnow
+from notifier.directory import Directory, Standalone
 from notifier.idempotency import HEADER, Answer
 from notifier.pages import DEFAULT_LIMIT, MAX_LIMIT, Ask
 from notifier.problems import Problem
@@ -34,6 +35,7 @@ class Services:
     box: SecretBox
     bell: Rings
     network: Network
+    directory: Directory = field(default_factory=Standalone)
 
 
 def _services(request: Request) -> Services:
@@ -100,6 +102,11 @@ IdempotencyKey = Annotated[
 IfMatch = Annotated[
     str | None, Header(alias="If-Match", description="change only this version: the `ETag` you were given")
 ]
+
+
+_ETAG = {"ETag": {"description": "the version, for `If-Match`", "schema": {"type": "string"}}}
+TAGGED: dict[int | str, dict[str, Any]] = {200: {"headers": _ETAG}}
+TAGGED_NEW: dict[int | str, dict[str, Any]] = {201: {"headers": _ETAG}}
 
 
 def etag(version: int) -> str:

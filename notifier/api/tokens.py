@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 from fastapi.responses import JSONResponse
-from pydantic import Field, model_validator
+from pydantic import Field
 from sqlalchemy import select
 
 from notifier.api.deps import Admin, Asked, IdempotencyKey, Served, answered
@@ -38,14 +38,6 @@ class TokenBody(Body):
     scope: Scope | None = None
     expires_at: GivenMoment | None = None
     node: TokenName | None = None
-
-    @model_validator(mode="after")
-    def _agents_have_a_node(self) -> "TokenBody":
-        if (self.role is Role.AGENT) != (self.node is not None):
-            raise ValueError(
-                "node goes with the role agent, and only with it; pods get theirs from the master"
-            )
-        return self
 
 
 class TokenDocument(Document):
@@ -102,6 +94,8 @@ def delete(token_id: Annotated[str, Path(max_length=64)], principal: Admin, serv
 
 
 def _wanted(body: TokenBody, principal: Principal, now: datetime) -> NewToken:
+    if (body.role is Role.AGENT) != (body.node is not None):
+        raise invalid("node", "goes with the role agent, and only with it (pods get theirs from the master)")
     pool, queue = split_scope(body.scope) if body.scope else (None, None)
     if not _within(principal, pool, queue or None):
         raise Problem(

@@ -44,7 +44,8 @@ WRONG = {
         {"name": "a", "role": "viewer", "expires_at": "9999-12-31T23:59:59Z"},
         "expires_at",
     ),
-    "an agent without a node": ({"name": "a", "role": "agent"}, "body"),
+    "an agent without a node": ({"name": "a", "role": "agent"}, "node"),
+    "a node without an agent": ({"name": "a", "role": "viewer", "node": "n1"}, "node"),
     "a field too many": ({"name": "a", "role": "viewer", "sudo": True}, "sudo"),
 }
 

@@ -1,0 +1,173 @@
+"""`/alerts`: alerts from outside, the list of all, and the word of whoever takes one on."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+from fastapi.responses import JSONResponse
+from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy.orm import Session
+
+from channels.base import Severity
+from notifier import faultpoints
+from notifier.alertdocuments import (
+    AlertBody,
+    AlertDocument,
+    FullAlertDocument,
+    PublishedDocument,
+    check_body,
+    document,
+)
+from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, ack, publish, resolve
+from notifier.api.deps import Asked, IdempotencyKey, Operator, Publisher, Reader, Served, answered
+from notifier.auth import Principal
+from notifier.channels import own_scope
+from notifier.directory import Directory, KnownJob
+from notifier.documents import Listed, one_of
+from notifier.idempotency import Answer, Call, once
+from notifier.items import ITEMS
+from notifier.model import Alert, Delivery
+from notifier.pages import page
+from notifier.problems import Problem, invalid, not_found
+
+router = APIRouter(prefix="/alerts", tags=["alerts"])
+Id = Annotated[str, Path(max_length=64)]
+Item = Annotated[str, *one_of(tuple(ITEMS))]
+Status = Annotated[str, *one_of((FIRING, RESOLVED))]
+_Text = Annotated[str | None, Query(max_length=200)]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What narrows the list."""
+
+    job: _Text = None
+    event: _Text = None
+    item: Item | None = None
+    status: Status | None = None
+    severity: Severity | None = None
+
+
+@router.post("", status_code=202, response_model=PublishedDocument)
+def publish_alert(
+    body: AlertBody, principal: Publisher, services: Served, key: IdempotencyKey = None
+) -> JSONResponse:
+    """Once this is answered, the alert and its deliveries are kept and will be told."""
+    check_body(body)
+    rung: set[int] = set()
+    with services.store.write() as session:
+        now = services.store.now(session)
+        call = Call(principal.token_id, key, "/alerts", body.model_dump(mode="json"), now)
+
+        def work() -> Answer:
+            published = _published(session, services.directory, principal, body, now)
+            rung.update(published.shards)
+            shown = PublishedDocument(
+                id=published.alert_id, deliveries=list(published.delivery_ids), why=published.why
+            )
+            return Answer(202, shown.model_dump(mode="json"))
+
+        answer = once(session, services.box, call, work)
+    faultpoints.hit("committed")
+    services.bell.ring(services.store, rung)
+    return answered(answer)
+
+
+@router.get("")
+def list_alerts(
+    principal: Reader, services: Served, ask: Asked, wanted: Annotated[Wanted, Depends()]
+) -> Listed[AlertDocument]:
+    with services.store.read() as session:
+        now = services.store.now(session)
+        rows = select(Alert).where(principal.only(Alert.pool, Alert.queue), *_narrowed(wanted, now))
+        found = page(session, rows, Alert.id, ask)
+        return Listed(items=[document(row, now) for row in found.rows], next_cursor=found.next_cursor)
+
+
+@router.get("/{alert_id}")
+def get(alert_id: Id, principal: Reader, services: Served) -> FullAlertDocument:
+    with services.store.read() as session:
+        return _full(session, _own(session, principal, alert_id), services.store.now(session))
+
+
+@router.post("/{alert_id}/ack")
+def acknowledge(alert_id: Id, principal: Operator, services: Served) -> FullAlertDocument:
+    """The first to acknowledge stays; escalation stops."""
+    with services.store.write() as session:
+        now = services.store.now(session)
+        row = _own(session, principal, alert_id)
+        ack(row, principal.name, now)
+        return _full(session, row, now)
+
+
+def _published(
+    session: Session, directory: Directory, principal: Principal, body: AlertBody, now: datetime
+) -> Published:
+    if body.status == RESOLVED:
+        return _resolved(session, principal, body, now)
+    job = _job(session, directory, principal, body.job) if body.job is not None else None
+    pool, queue = (job.pool, job.queue) if job else own_scope(principal, body.scope)
+    new = NewAlert(
+        pool=pool,
+        queue=queue,
+        source=body.source,
+        token_id=principal.token_id,
+        dedup_key=body.dedup_key,
+        item=body.item,
+        severity=body.severity.value,
+        title=body.title.strip(),
+        text=body.text,
+        labels={**(job.labels if job else {}), **body.labels},
+        context={"job": job.facts} if job else {},
+        job_id=job.id if job else None,
+        job_name=job.name if job else None,
+        channels=tuple(body.channels) if body.channels is not None else None,
+        fallback=tuple(body.fallback),
+        expires=timedelta(seconds=body.expires_s),
+    )
+    return publish(session, new, now)
+
+
+def _resolved(session: Session, principal: Principal, body: AlertBody, now: datetime) -> Published:
+    """Closes the open alert of that key; one that is closed already stays as it is."""
+    rows = select(Alert).where(
+        Alert.token_id == principal.token_id, Alert.source == body.source, Alert.dedup_key == body.dedup_key
+    )
+    row = session.scalars(rows.order_by(Alert.status, Alert.id.desc()).limit(1)).first()
+    if row is None:
+        raise Problem(404, detail="this token has published no alert with that source and dedup_key")
+    return resolve(session, alert_id=row.id, now=now, title=body.title.strip(), text=body.text)
+
+
+def _job(session: Session, directory: Directory, principal: Principal, job_id: str) -> KnownJob:
+    job = directory.job(session, job_id)
+    if job is None or not principal.covers(job.pool, job.queue):
+        raise invalid("job", "there is no such job")
+    return job
+
+
+def _narrowed(wanted: Wanted, now: datetime) -> list[ColumnElement[bool]]:
+    equal = {
+        Alert.job_id: wanted.job,
+        Alert.event_id: wanted.event,
+        Alert.item: wanted.item,
+        Alert.severity: wanted.severity,
+    }
+    conditions = [column == value for column, value in equal.items() if value is not None]
+    is_open = and_(Alert.status == FIRING, or_(Alert.expires_at.is_(None), Alert.expires_at > now))
+    if wanted.status is not None:
+        conditions.append(is_open if wanted.status == FIRING else ~is_open)
+    return conditions
+
+
+def _own(session: Session, principal: Principal, alert_id: str) -> Alert:
+    row = session.get(Alert, alert_id)
+    if row is None or not principal.covers(row.pool, row.queue):
+        raise not_found("alert", alert_id)
+    return row
+
+
+def _full(session: Session, row: Alert, now: datetime) -> FullAlertDocument:
+    ids = session.scalars(select(Delivery.id).where(Delivery.alert_id == row.id).order_by(Delivery.id))
+    return FullAlertDocument(**document(row, now).model_dump(), deliveries=list(ids))
