@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from master.directory import Jobs
 from notifier.api.deps import Services
 from notifier.doorbell import Bell
 from notifier.network import network_of
@@ -21,8 +22,9 @@ def open_services(settings: Settings) -> Iterator[Services]:
     engine = make_engine(settings.sqlalchemy_url)
     bell = Bell(None if settings.redis_url is None else settings.redis_url.get_secret_value())
     try:
-        store = Store(engine)
-        yield Services(store, settings, open_box(settings, store), bell, network_of(settings))
+        store = Store(engine, timezone=settings.timezone)
+        box = open_box(settings, store)
+        yield Services(store, settings, box, bell, network_of(settings), Jobs())
     finally:
         bell.close()
         engine.dispose()
