@@ -1,5 +1,6 @@
 """Jobs as their owners know them: created, listed, stopped, deleted."""
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Select, select
@@ -11,18 +12,30 @@ from master.createjob import CreateJob
 from master.endings import request_stop
 from master.lifecycle import FINAL, JobStatus, is_final
 from master.model import Job
+from notifier.alertconfigs import check_channels, parsed_config, put_alert_config
 from notifier.auth import Principal
 from notifier.ids import new_id
 from notifier.problems import Problem, conflict, not_found
+from notifier.rules import AlertConfigModel
 
 
-def judged(session: Session, principal: Principal, body: CreateJob, runtime: str) -> Admission:
+@dataclass(frozen=True)
+class Judged:
+    """A body that may become a job of `pool`; `alerts` None: the pool's rules tell of it."""
+
+    pool: str
+    queue: str
+    admission: Admission
+    alerts: AlertConfigModel | None
+
+
+def judged(session: Session, principal: Principal, body: CreateJob, runtime: str) -> Judged:
     """What would become of this body.
 
     Raises:
         Problem: with every field that is wrong, and its mend.
     """
-    pool = pool_of(principal, body)
+    pool = _pool_of(principal, body)
     try:
         admission = admit(body, pools.facts(session, pool, runtime))
     except NotAdmitted as error:
@@ -35,10 +48,14 @@ def judged(session: Session, principal: Principal, body: CreateJob, runtime: str
             f"name: job {other} of queue {body.queue} has the name {body.name} and is not finished; "
             "stop it or choose another name"
         )
-    return admission
+    alerts = None
+    if body.alert_config is not None:
+        alerts = parsed_config(body.alert_config)
+        check_channels(session, alerts, pool, body.queue, under="alertConfig")
+    return Judged(pool, body.queue, admission, alerts)
 
 
-def pool_of(principal: Principal, body: CreateJob) -> str:
+def _pool_of(principal: Principal, body: CreateJob) -> str:
     """Which pool the job is for; one outside the token's scope does not exist."""
     pool = body.resource_pool_id or principal.pool or pools.DEFAULT
     if not principal.covers(pool, body.queue):
@@ -48,15 +65,17 @@ def pool_of(principal: Principal, body: CreateJob) -> str:
     return pool
 
 
-def create(session: Session, pool: str, queue: str, admission: Admission, now: datetime) -> Job:
-    spec = admission.spec
+def create(session: Session, judged: Judged, now: datetime) -> Job:
+    admission, spec = judged.admission, judged.admission.spec
     job = Job(
-        id=new_id("job", now), pool=pool, queue=queue, name=spec.name, priority=spec.priority,
+        id=new_id("job", now), pool=judged.pool, queue=judged.queue, name=spec.name, priority=spec.priority,
         spec=spec.document(), fault_tolerance=admission.fault_tolerance.document(),
         warnings=list(admission.warnings), status=JobStatus.CREATED, created_at=now,
     )  # fmt: skip
     session.add(job)
     session.flush()
+    if judged.alerts is not None:
+        put_alert_config(session, ("job", job.id), judged.alerts, now)
     return job
 
 

@@ -35,10 +35,9 @@ def facts(session: Session, pool: str, runtime: str) -> PoolFacts:
     if row is None:
         raise not_found("pool", pool)
     queues = session.scalars(select(Queue.name).where(Queue.pool == pool))
-    sources = session.execute(
-        select(DataSource.type, DataSource.name).where(DataSource.pool == pool)
-    ).tuples()
-    return PoolFacts(pool, runtime, row.fault_isolation, frozenset(queues), frozenset(sources))
+    sources = session.scalars(select(DataSource).where(DataSource.pool == pool))
+    known = frozenset((source.type, source.name) for source in sources)
+    return PoolFacts(pool, runtime, row.fault_isolation, frozenset(queues), known)
 
 
 def view(session: Session, pool: str) -> PoolView:

@@ -43,9 +43,8 @@ def create(
     with services.store.write() as session:
 
         def work() -> Answer:
-            admission = jobs.judged(session, principal, body, controller.runtime.name)
-            job = jobs.create(session, jobs.pool_of(principal, body), body.queue, admission, now)
-            return Answer(201, _created(job))
+            judged = jobs.judged(session, principal, body, controller.runtime.name)
+            return Answer(201, _created(jobs.create(session, judged, now)))
 
         answer = once(session, services.box, call, work)
     controller.wake()
@@ -125,7 +124,7 @@ def _with_pool(body: CreateJob, pool: str | None) -> CreateJob:
 
 def _checked(body: CreateJob, principal: Principal, services: Services, controller: Mastered) -> JSONResponse:
     with services.store.read() as session:
-        admission = jobs.judged(session, principal, body, controller.runtime.name)
+        admission = jobs.judged(session, principal, body, controller.runtime.name).admission
     tolerance, warnings = admission.fault_tolerance.document(), list(admission.warnings)
     told = {"name": body.name, "dry_run": True, "fault_tolerance": tolerance, "warnings": warnings}
     return JSONResponse(told)

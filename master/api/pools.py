@@ -194,7 +194,7 @@ def _pool_document(session: Session, pool: Pool) -> dict[str, Any]:
         "id": pool.id,
         "fault_isolation": pool.fault_isolation,
         "isolation_cap": pool.isolation_cap,
-        "nodes": dict(states.tuples().all()),
+        "nodes": dict(states.all()),
         "queues": list(session.scalars(select(Queue.name).where(Queue.pool == pool.id).order_by(Queue.name))),
         "datasources": [{"name": source.name, "type": source.type} for source in sources],
     }

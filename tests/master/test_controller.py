@@ -1,0 +1,235 @@
+"""The life of jobs under the master: states, incidents, recoveries, and what people are told."""
+
+from typing import Any
+
+import pytest
+
+from master import pools
+
+FT = {"faultTolerance": True}
+TWO = {"jobSpec": {"replicas": 2}}
+KILLED = {"kind": "process_exited", "rank": 1, "data": {"pid": 101, "signal": 9}}
+OOM = {
+    "kind": "log_match",
+    "rank": 1,
+    "data": {
+        "signature": "cuda.oom",
+        "line": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+    },
+}
+
+
+def running(world: Any, **given: Any) -> str:
+    """Two pods that have trained to step 10."""
+    job_id = world.submit(**FT, **TWO, **given)
+    world.train(job_id, 1, 10)
+    return job_id
+
+
+def kill_rank(world: Any, job_id: str, index: int = 1) -> None:
+    pod = world.pods(job_id)[index]
+    world.report(world.agent(pod), {**KILLED, "rank": index})
+    world.runtime.exit(pod.id, signal=9)
+
+
+def broken_and_decided(world: Any, job_id: str) -> None:
+    kill_rank(world, job_id)
+    world.settle()
+    world.wait(4)
+
+
+def test_a_job_starts_runs_and_succeeds(world: Any) -> None:
+    job_id = world.submit(**TWO)
+    assert world.job(job_id).status == "Running"
+    assert [pod.status for pod in world.pods(job_id)] == ["Running", "Running"]
+    assert [pod.node for pod in world.pods(job_id)] == ["node-1", "node-2"]
+    world.train(job_id, 1, 3)
+    for pod in world.pods(job_id):
+        world.runtime.exit(pod.id, code=0)
+    world.wait(2)
+    assert world.job(job_id).status == "Succeeded"
+    assert world.told() == [("jobRunning", "firing"), ("jobSucceed", "firing")]
+    assert world.events(job_id) == []
+
+
+def test_a_killed_rank_restarts_the_job_and_training_goes_on(world: Any) -> None:
+    job_id = running(world)
+    broken_and_decided(world, job_id)
+    assert world.job(job_id).status == "Restarting"
+    assert world.job(job_id).run == 1
+    [event] = world.events(job_id)
+    assert (event.fault_class, event.culprit["rank"]) == ("process_exit", 1)
+    assert event.decision["action"] == "restart_job"
+    assert event.recovered_at is None
+    world.train(job_id, 6, 8)
+    assert world.job(job_id).status == "Running"
+    [event] = world.events(job_id)
+    assert event.steps_lost == 5
+    assert event.downtime_s is not None
+    assert event.downtime_s > 0
+    assert world.stages(job_id) == ["done"]
+    assert world.told() == [("jobRunning", "firing"), ("jobFT", "firing"), ("jobRecovered", "resolved")] or (
+        world.told()[1:] == [("jobFT", "firing"), ("jobFT", "resolved")]
+    )
+
+
+def test_leftovers_of_a_run_are_ended_before_the_next_begins(world: Any) -> None:
+    job_id = running(world)
+    stubborn = world.pods(job_id)[0]
+    world.runtime.pods[stubborn.id].heeds_stop = False
+    broken_and_decided(world, job_id)
+    assert world.job(job_id).run == 0
+    assert world.stages(job_id) == ["stopping"]
+    world.runtime.exit(stubborn.id, signal=9)
+    world.settle()
+    assert world.job(job_id).run == 1
+
+
+def test_what_we_end_ourselves_is_no_fault(world: Any) -> None:
+    job_id = running(world)
+    broken_and_decided(world, job_id)
+    world.wait(10)
+    assert len(world.events(job_id)) == 1
+
+
+@pytest.mark.parametrize("reason", ["Deleted", "Lost"])
+def test_a_deleted_pod_costs_no_restart(world: Any, reason: str) -> None:
+    job_id = running(world)
+    world.runtime.lose(world.pods(job_id)[0].id, reason)
+    world.wait(4)
+    [event] = world.events(job_id)
+    assert (event.fault_class, event.cause) == ("pod_lost", "pod_deleted")
+    assert event.culprit["pod"] == "train-0"
+    assert world.job(job_id).restarts_used == 0
+    assert world.job(job_id).run == 1
+
+
+def test_without_fault_tolerance_the_fault_is_told_and_the_job_fails(world: Any) -> None:
+    job_id = world.submit(**TWO)
+    world.train(job_id, 1, 5)
+    broken_and_decided(world, job_id)
+    assert world.job(job_id).status == "Failed"
+    [event] = world.events(job_id)
+    assert event.decision["action"] == "fail_job"
+    assert world.told() == [("jobRunning", "firing"), ("jobFailed", "firing")]
+    assert all(pod.closed_at for pod in world.pods(job_id))
+
+
+def test_restarts_without_progress_are_limited_and_the_last_word_is_critical(world: Any) -> None:
+    job_id = running(world, faultToleranceArgs="--max-restarts=1")
+    for _ in range(2):
+        broken_and_decided(world, job_id)
+        world.beat(job_id, 3)
+        world.wait(10)
+    assert world.job(job_id).status == "Failed"
+    last = world.alerts()[-1]
+    assert (last.item, last.severity) == ("jobGaveUp", "critical")
+    assert "jobFailed" in last.items
+
+
+def test_progress_gives_restarts_back(world: Any) -> None:
+    job_id = running(world)
+    broken_and_decided(world, job_id)
+    assert world.job(job_id).restarts_used == 1
+    world.train(job_id, 6, 10)
+    assert world.job(job_id).restarts_used == 1
+    world.train(job_id, 11, 12)
+    assert world.job(job_id).restarts_used == 0
+
+
+def test_a_hardware_fault_seen_by_the_node_isolates_it_and_restarts_elsewhere(world: Any) -> None:
+    job_id = running(world)
+    pod = world.pods(job_id)[1]
+    node = world.node_agent(pod.node)
+    line = "NVRM: Xid (PCI:0000:9b:00): 79, pid=123, GPU has fallen off the bus."
+    world.report(node, {"kind": "kernel_line", "data": {"signature": "xid.79", "line": line}})
+    world.wait(4)
+    [event] = world.events(job_id)
+    assert (event.fault_class, event.cause, event.hardware) == ("error_log", "gpu_hardware", True)
+    assert event.decision["isolate_nodes"] == [pod.node]
+    assert pod.node not in [pod.node for pod in world.pods(job_id)]
+    told = [alert for alert in world.alerts() if alert.event_id == event.id]
+    assert [set(alert.items) for alert in told] == [{"nodeFT", "jobFT"}]
+    assert told[0].severity == "error"
+
+
+def test_a_dead_agent_is_told_of_and_replaced_and_training_is_left_alone(world: Any) -> None:
+    job_id = running(world)
+    pod = world.pods(job_id)[0]
+    old = world.agent(pod)
+    world.runtime.pods[pod.id].agent = None
+    world.settle()
+    assert [alert.item for alert in world.alerts()][-1] == "agentLost"
+    assert world.pods(job_id)[0].agent_lost
+    assert world.agent(pod).token_id != old.token_id
+    world.train(job_id, 11, 12)
+    assert not world.pods(job_id)[0].agent_lost
+    assert world.alerts()[-1].status == "resolved"
+    assert world.job(job_id).status == "Running"
+    assert (world.job(job_id).run, world.events(job_id)) == (0, [])
+
+
+def test_a_silent_agent_is_lost_after_six_seconds_but_not_at_a_masters_start(world: Any) -> None:
+    job_id = running(world)
+    world.now = world.now.replace(minute=5)  # the master was away for minutes
+    world.new_master()
+    world.wait(3)
+    assert not any(pod.agent_lost for pod in world.pods(job_id))
+    world.beat(job_id, 11)
+    world.wait(17)
+    assert all(pod.agent_lost for pod in world.pods(job_id))
+    assert world.job(job_id).run == 0
+
+
+def test_stop(world: Any) -> None:
+    job_id = running(world)
+    pods = world.pods(job_id)
+    world.stop(job_id)
+    assert world.job(job_id).status == "Stopping"
+    world.wait(1)
+    assert world.job(job_id).status == "Stopped"
+    assert [world.runtime.pods[pod.id].state.clean for pod in pods] == [True, True]
+    assert world.runtime.pods[pods[0].id].stop_grace.total_seconds() == 15
+    assert world.events(job_id) == []
+
+
+def test_stop_in_the_middle_of_a_recovery(world: Any) -> None:
+    job_id = running(world)
+    stubborn = world.pods(job_id)[0]
+    world.runtime.pods[stubborn.id].heeds_stop = False
+    broken_and_decided(world, job_id)
+    world.stop(job_id)
+    world.runtime.exit(stubborn.id, signal=9)
+    world.wait(2)
+    assert world.job(job_id).status == "Stopped"
+    assert world.job(job_id).run == 0
+
+
+def test_a_job_waits_for_a_node(world: Any) -> None:
+    with world.services.store.write() as session:
+        for name in world.runtime.nodes():
+            pools.isolate(session, name, "test", world.now)
+    job_id = world.submit()
+    assert world.job(job_id).status == "Created"
+    assert "waits for a node" in world.job(job_id).reason
+    with world.services.store.write() as session:
+        pools.restore(session, "node-2")
+    world.wait(1)
+    assert world.job(job_id).status == "Running"
+    assert [pod.node for pod in world.pods(job_id)] == ["node-2"]
+
+
+def test_a_job_without_steps_counts_as_recovered_once_it_lives(world: Any) -> None:
+    job_id = world.submit(**FT)
+    world.beat(job_id)
+    world.runtime.lose(world.pods(job_id)[0].id)
+    world.wait(4)
+    assert world.job(job_id).run == 1
+    assert world.job(job_id).status == "Restarting"
+    for _ in range(24):
+        world.beat(job_id)
+        world.settle(0.5)
+    [event] = world.events(job_id)
+    assert event.recovered_at is not None
+    assert event.steps_lost is None
+    assert world.job(job_id).status == "Running"
