@@ -22,7 +22,7 @@ def run_worker(
 ) -> None:
     """Send until `stop` is set, then finish what is under way."""
     stop = stop or threading.Event()
-    store = Store(make_engine(settings.sqlalchemy_url))
+    store = Store(make_engine(settings.sqlalchemy_url), timezone=settings.timezone)
     box = open_box(settings, store)
     tools = Tools(store, Writer(store), Leases(), box, network_of(settings), settings)
     engine = Engine(tools, concurrency)

@@ -20,13 +20,16 @@ from notifier.api.deps import (
     check_match,
     etag,
 )
+from notifier.api.openapi import problem_response
 from notifier.channels import ChannelBody, ChannelChange, ChannelDocument, Editing
 from notifier.clock import utcnow
 from notifier.documents import Listed, Scope
 from notifier.idempotency import Answer, Call, once
 from notifier.model import Channel
+from notifier.trial import Bench, Trial, TrialDocument
 
 router = APIRouter(prefix="/channels", tags=["channels"])
+TOO_SOON = problem_response("the provider's limit leaves no room just now: again after `Retry-After`")
 Name = Annotated[str, Path(max_length=200, examples=["oncall-ding"])]
 Within = Annotated[Scope | None, Query(description="which, where several scopes have that name")]
 
@@ -104,6 +107,18 @@ def delete(
         check_match(if_match, row.version)
         Editing(session, services.box, utcnow()).delete(row)
     return Response(status_code=204)
+
+
+@router.post("/{name}/test", responses={429: TOO_SOON})
+def try_out(name: Name, principal: Operator, services: Served, scope: Within = None) -> TrialDocument:
+    """Sends a real message and waits for the provider's word. If it is good, what was held is told."""
+    with services.store.read() as session:
+        row = channels.find(session, principal, name, scope)
+    bench = Bench(services.store, services.box, services.network, services.settings)
+    trial = Trial(bench, row.id)
+    document = trial.run()
+    services.bell.ring(services.store, trial.wake)
+    return document
 
 
 def _shown(services: Services, row: Channel) -> ChannelDocument:

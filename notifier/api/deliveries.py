@@ -6,10 +6,11 @@ from fastapi import APIRouter, Depends, Path, Query
 
 from channels.registry import ADAPTERS
 from notifier import deliveries
-from notifier.api.deps import Asked, Reader, Served
+from notifier.api.deps import Asked, Operator, Reader, Served
 from notifier.deliveries import DeliveryDocument, Filters, FullDeliveryDocument
 from notifier.documents import GivenMoment, Listed, one_of
 from notifier.model import FINAL_STATES, OPEN_STATES
+from notifier.resending import resend
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"])
 Id = Annotated[str, Path(max_length=64)]
@@ -60,3 +61,14 @@ def get(delivery_id: Id, principal: Reader, services: Served) -> FullDeliveryDoc
     """With the message and every attempt; secrets are redacted."""
     with services.store.read() as session:
         return deliveries.full(session, deliveries.find(session, principal, delivery_id))
+
+
+@router.post("/{delivery_id}/resend", status_code=202)
+def send_again(delivery_id: Id, principal: Operator, services: Served) -> FullDeliveryDocument:
+    """What has ended is told anew by a new delivery, which is answered; what waits is tried at once."""
+    with services.store.write() as session:
+        row = deliveries.find(session, principal, delivery_id)
+        sent = resend(session, row, services.store.now(session))
+        shown = deliveries.full(session, sent)
+    services.bell.ring(services.store, [sent.shard])
+    return shown

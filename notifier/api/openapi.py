@@ -64,6 +64,12 @@ def describe(app: FastAPI) -> None:
     app.openapi = build  # type: ignore[method-assign]  # the way FastAPI's documentation shows
 
 
+def problem_response(description: str) -> dict[str, Any]:
+    """For the `responses` of a route that has a refusal of its own."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {"description": description, "content": content}
+
+
 def _operations(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for path, methods in schema.get("paths", {}).items():
         if path.startswith(PREFIX):
@@ -77,8 +83,7 @@ def _add_problems(operation: dict[str, Any]) -> None:
         named |= _WITH_BODY
     if "if-match" in parameters:
         named |= _WITH_ETAG
-    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     responses = operation.setdefault("responses", {})
     responses.pop("422", None)  # FastAPI's own form of it
     for status, description in named.items():
-        responses.setdefault(status, {"description": description, "content": content})
+        responses.setdefault(status, problem_response(description))
