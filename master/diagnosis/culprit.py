@@ -31,9 +31,10 @@ def locate(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: World)
 
 def of_ranks(ranks: Iterable[int], world: World) -> Culprit:
     """One rank is named as such; several of one pod or node as that; more than that as nobody."""
-    pods = [world.pod_of_rank[rank] for rank in sorted(set(ranks)) if rank in world.pod_of_rank]
-    if len(set(ranks)) == 1 and pods:
-        return Culprit(next(iter(ranks)), pods[0].name, pods[0].node)
+    several = sorted(set(ranks))
+    pods = [world.pod_of_rank[rank] for rank in several if rank in world.pod_of_rank]
+    if len(several) == 1 and pods:
+        return Culprit(several[0], pods[0].name, pods[0].node)
     names, nodes = {pod.name for pod in pods}, {pod.node for pod in pods}
     if len(nodes) != 1:
         return Culprit()

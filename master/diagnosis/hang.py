@@ -111,7 +111,8 @@ def _fresh_wanted(case: CaseFile, samples: dict[int, list[Sample]], doubt: Suspi
     if len(newest) < len(expected):
         return now - doubt.since <= doubt.deadline + _NO_STACKS
     few = any(len(samples[rank]) < _TWICE for rank in expected)
-    return now - min(newest) >= (_APART if few else max(_APART, doubt.deadline / 3))
+    pause = _APART if few else max(_APART, doubt.deadline / 3)
+    return pause <= now - min(newest, default=now) < pause + _NO_STACKS  # an agent may never answer
 
 
 def _ask_again(now: datetime, doubt: Suspicion) -> bool:

@@ -16,6 +16,18 @@ _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _PATHS = re.compile(r"(?:/[\w.+-]+){2,}")
 _FRAMING = re.compile(r"^(?:\[[^\]]{0,80}\]:?\s*|\S+:\d+:\d+ \[\d+\] )+")
 Words = tuple[str, str]  # zh, en
+# What victims feel, by the sign's name.
+_FELT: dict[str, Words] = {
+    "nccl.ib_": ("与其通信时 InfiniBand 请求出错", "InfiniBand requests to it failed"),
+    "gloo.timeout": ("等待对端超时", "waiting for a peer timed out"),
+    "gloo.": ("对端关闭了连接", "a peer closed the connection"),
+    "nccl.": ("对端关闭了连接", "a peer closed the connection"),
+    "c10d.store_lost": ("0 号进程的存储已断开", "the store on rank 0 went away"),
+    "c10d.store_unreachable": ("连接会合地址超时", "connecting to the rendezvous timed out"),
+    "c10d.rendezvous": ("连接会合地址失败", "connecting to the rendezvous failed"),
+    "c10d.watchdog_timeout": ("参与者不齐", "not all ranks reported"),
+    "python.connection": ("对端关闭了连接", "a peer closed the connection"),
+}
 
 
 def what(lead: Sign) -> Words:
@@ -90,7 +102,9 @@ def what_of_hearsay(heard: Hearsay) -> Words:
     if first.is_a("elastic.death_signal"):
         number = first.captured.get("signal") or first.captured.get("got") or ""
         return (f"信号 {number}", f"signal {number}")
-    return reasons.get(heard.why) or (_said(first),) * 2
+    if heard.why in reasons:
+        return reasons[heard.why]
+    return next((words for name, words in _FELT.items() if first.is_a(name)), (_said(first),) * 2)
 
 
 def what_of_hang(stuck: Hang) -> Words:

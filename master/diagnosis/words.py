@@ -190,7 +190,7 @@ def _who(cause: Cause, culprit: Culprit) -> tuple[str, str]:
         return _NOBODY.get(cause, ("任务", "the job"))
     if cause in _SUSPECT:
         return f"起因指向 {zh}", f"the cause points at {en}"
-    return f"{zh} ", en
+    return zh if zh.endswith("）") else f"{zh} ", en
 
 
 def _named(culprit: Culprit) -> tuple[str, str]:

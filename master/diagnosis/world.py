@@ -20,7 +20,15 @@ class World:
 
     @cached_property
     def pod_of_rank(self) -> dict[int, PodView]:
-        return {rank: pod for pod in self.case.pods for rank in pod.ranks}
+        """By the job's shape, else by what the pod's own agent says."""
+        declared = {rank: pod for pod in self.case.pods for rank in pod.ranks}
+        heard = {
+            seen.rank: self.pods[seen.pod]
+            for seen in self.case.seen
+            if seen.kind in (Kind.PROCESS_STARTED, Kind.PROCESS_EXITED) and seen.rank is not None
+            if seen.pod in self.pods
+        }
+        return heard | declared
 
     @cached_property
     def ranks(self) -> frozenset[int]:
