@@ -28,6 +28,7 @@ TEXT: dict[str, Words] = {
     },
     "log": {"zh": "投递日志", "en": "Delivery log"},
 }
+WIDTH = 130
 STYLES = {
     "fault": "red",
     "found": "red",
@@ -69,7 +70,9 @@ class Story:
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self._console = Console(highlight=False, soft_wrap=True)
+        self._console = Console(highlight=False)
+        if not self._console.is_terminal:
+            self._console.width = WIDTH
         self._began = utcnow()
 
     def tell(self, what: str, words: str) -> None:
@@ -77,7 +80,7 @@ class Story:
         label = TEXT[what][self.language]
         self._console.print(f"[dim]{seconds:6.1f} s[/dim]  ", end="")
         self._console.print(f"{label}  ", style=STYLES.get(what, "bold"), end="")
-        self._console.print(words, markup=False)
+        self._console.print(words, markup=False, soft_wrap=True)
 
     def time_lines(self, faults: Sequence[Lived]) -> None:
         table = Table(title=TEXT["table"][self.language], title_justify="left")
@@ -96,7 +99,9 @@ class Story:
         for fault in faults:
             row = fault.row()
             culprit = fault.event["culprit"]
-            where = " ".join(f"{key} {value}" for key, value in culprit.items() if value is not None)
+            where = " · ".join(
+                f"{key} {culprit[key]}" for key in ("rank", "node") if culprit[key] is not None
+            )
             seconds = [
                 f"{row[key]:.2f}"
                 for key in ("detected_s", "decided_s", "first_message_s", "training_again_s")
@@ -113,6 +118,3 @@ class Story:
             at = one["created_at"][11:23]
             table.add_row(at, one["item"], one["channel"], one["state"], str(one["attempt_count"]), took)
         self._console.print(table)
-
-    def plain(self, words: str) -> None:
-        self._console.print(words, markup=False)

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-STEPS = int(os.environ.get("DEMO_STEPS", "400"))
+STEPS = int(os.environ.get("DEMO_STEPS", "300"))
 STEP_S = float(os.environ.get("DEMO_STEP_S", "0.05"))
 CHECKPOINT_EVERY = 20
 CHECKPOINT = Path(os.environ["DEMO_CHECKPOINTS"]) / "last.pt"
