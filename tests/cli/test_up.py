@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -36,7 +37,7 @@ class Up:
     def parts(self, word: str) -> list[psutil.Process]:
         """Its children with that word on their command line."""
         children = psutil.Process(self.process.pid).children()
-        return [child for child in children if word in _words(child)]
+        return [child for child in children if re.search(rf"(^|[ /]){word}( |$)", _words(child))]
 
     def get(self, path: str) -> str:
         return urllib3.request("GET", self.url + path, timeout=5, retries=False).data.decode()
@@ -81,11 +82,11 @@ def of_data_dir(data_dir: Path) -> list[psutil.Process]:
     return found
 
 
-def _words(process: psutil.Process) -> list[str]:
+def _words(process: psutil.Process) -> str:
     try:
-        return process.cmdline()
+        return " ".join(process.cmdline())
     except psutil.Error:
-        return []
+        return ""
 
 
 @contextmanager
@@ -105,15 +106,22 @@ def started(data_dir: Path, log: IO[str], *flags: str, **settings: str) -> Itera
         process.communicate(timeout=LIMIT_S)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[IO[str]]:
-    with (tmp_path / "log").open("w+") as file:
-        yield file
+@contextmanager
+def fresh(folder: Path) -> Iterator[Up]:
+    with (folder / "log").open("a+") as log, started(folder / "data", log) as running:
+        yield running
 
 
 @pytest.fixture
-def up(tmp_path: Path, log: IO[str]) -> Iterator[Up]:
-    with started(tmp_path / "data", log) as running:
+def up(tmp_path: Path) -> Iterator[Up]:
+    with fresh(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """One that several tests share: none of them ends it."""
+    with fresh(tmp_path_factory.mktemp("lasting")) as running:
         yield running
 
 
@@ -149,39 +157,34 @@ def test_ctrl_c_ends_it_the_same_way(up: Up) -> None:
     assert of_data_dir(up.data_dir) == []
 
 
-def test_a_second_one_on_the_same_folder_is_refused(up: Up) -> None:
-    code, line = refused(up.data_dir, "--bind", "127.0.0.1:0")
+def test_a_second_one_on_the_same_folder_is_refused(lasting: Up) -> None:
+    code, line = refused(lasting.data_dir, "--bind", "127.0.0.1:0")
     assert code == 1
-    assert f"in use by another `faultcast up` (pid {up.process.pid})" in line
-    assert answers(up)
+    assert f"in use by another `faultcast up` (pid {lasting.process.pid})" in line
+    assert answers(lasting)
 
 
-def test_a_server_that_is_killed_comes_back_at_the_same_address(up: Up) -> None:
-    (server,) = up.parts("server")
+def test_a_server_that_is_killed_comes_back_at_the_same_address(lasting: Up) -> None:
+    (server,) = lasting.parts("server")
     server.kill()
-    wait_for(lambda: up.parts("server") and up.parts("server") != [server])
-    wait_for(lambda: answers(up))
+    wait_for(lambda: lasting.parts("server") and lasting.parts("server") != [server])
+    wait_for(lambda: answers(lasting))
 
 
-@pytest.mark.parametrize("part", ["worker", "valkey"])
-def test_a_part_that_is_killed_comes_back(up: Up, part: str) -> None:
-    def running() -> list[psutil.Process]:
-        children = psutil.Process(up.process.pid).children()
-        return [child for child in children if any(part in word for word in _words(child)[:5])]
-
-    wait_for(running)
-    (first,) = running()
+@pytest.mark.parametrize("part", ["worker", "valkey-server"])
+def test_a_part_that_is_killed_comes_back(lasting: Up, part: str) -> None:
+    wait_for(lambda: lasting.parts(part))
+    (first,) = lasting.parts(part)
     first.kill()
-    wait_for(lambda: running() and running() != [first])
+    wait_for(lambda: lasting.parts(part) and lasting.parts(part) != [first])
 
 
-def test_killed_itself_it_takes_its_parts_along_and_can_start_again(
-    up: Up, tmp_path: Path, log: IO[str]
-) -> None:
-    up.process.kill()
-    up.process.wait(LIMIT_S)
-    wait_for(lambda: of_data_dir(up.data_dir) == [])
-    with started(tmp_path / "data", log) as again:
+def test_killed_itself_it_takes_its_parts_along_and_can_start_again(tmp_path: Path) -> None:
+    with fresh(tmp_path) as first:
+        first.process.kill()
+        first.process.wait(LIMIT_S)
+        wait_for(lambda: of_data_dir(first.data_dir) == [])
+    with fresh(tmp_path) as again:
         assert answers(again)
 
 

@@ -13,8 +13,10 @@ from fastapi import FastAPI
 
 from channels.transport import Network
 from master.app import create_app
+from master.controller import Controller
 from master.faultargs import FaultTolerance
 from master.model import FaultEventRow, Job, Node, Pod, Pool, Queue, Run
+from master.runtimes.local import LocalRuntime
 from notifier.api.deps import Services
 from notifier.auth import NewToken, Role, create_token
 from notifier.clock import utcnow
@@ -72,8 +74,10 @@ def services(tmp_path: Path, store: Store, database_url: str) -> Iterator[Servic
 
 
 @pytest.fixture
-def app(services: Services) -> FastAPI:
-    return create_app(services)
+def app(services: Services, tmp_path: Path) -> FastAPI:
+    """With a controller that is not started: nothing changes but what the console does."""
+    runtime = LocalRuntime(tmp_path, 3)
+    return create_app(services, Controller(services, runtime, server="http://127.0.0.1:1"))
 
 
 @pytest.fixture
