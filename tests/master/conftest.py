@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from sqlalchemy import select
 
 from channels.transport import Network
@@ -35,6 +36,19 @@ START = datetime(2026, 11, 29, 3, 0, 0, tzinfo=UTC)
 ADMIN = Principal("tok_admin", "admin", Role.ADMIN)
 FT = {"faultTolerance": True}
 TICKS = 40
+
+
+def _no_errors(_logger: Any, level: str, event: dict[str, Any]) -> str:
+    """What the control loop's border catches is a bug: here it fails the test."""
+    assert level not in {"error", "exception", "critical"}, event
+    return str(event)
+
+
+@pytest.fixture(autouse=True)
+def loud_border() -> Iterator[None]:
+    structlog.configure(processors=[structlog.processors.format_exc_info, _no_errors])
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture
