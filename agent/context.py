@@ -63,16 +63,25 @@ class Context:
         return before
 
     def last_lines(self, rank: int | None) -> list[str]:
-        """What a rank said last, with lines of unknown rank among them, its traceback kept."""
-        voices = [self._voices[key] for key in dict.fromkeys((rank, None)) if key in self._voices]
-        merged = sorted(entry for voice in voices for entry in voice.recent)[-KEPT_LINES:]
-        traces = [trace for voice in voices for trace in (voice.reading, voice.last) if trace]
-        if not merged or not traces:
-            return [text for _, text in merged]
-        trace = max(traces, key=lambda one: one.began)
-        if trace.began >= merged[0][0] or self._count - max(trace.ended, trace.began) > _FRESH:
-            return [text for _, text in merged]
-        return trace.text() + [text for at, text in merged if at > max(trace.ended, trace.began)]
+        """What a rank said last, its traceback kept; lines of unknown rank fill what room is left."""
+        own, others = self._voices.get(rank), self._voices.get(None) if rank is not None else None
+        lines = list(own.recent) if own else []
+        room = KEPT_LINES - len(lines)
+        if others and room > 0:
+            lines = sorted(lines + list(others.recent)[-room:])
+        texts = [text for _, text in lines]
+        trace = self._last_trace(own) or self._last_trace(others)
+        if trace is None or not lines or trace.began >= lines[0][0]:
+            return texts
+        over = max(trace.ended, trace.began + len(trace.head) + len(trace.lines) - 1)
+        return trace.text() + [text for at, text in lines if at > over]
+
+    def _last_trace(self, voice: _Voice | None) -> Trace | None:
+        """The traceback that may be a voice's last word."""
+        trace = (voice.reading or voice.last) if voice else None
+        if trace is None or self._count - max(trace.ended, trace.began) > _FRESH:
+            return None
+        return trace
 
     @staticmethod
     def _is_inside(body: str) -> bool:

@@ -65,6 +65,9 @@ class Core:
         self.sender = Sender(self.outbox, Client(settings.server, settings.token), self._hear)
         self._node_agent = settings.node is not None
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self._wakeup, select.POLLIN)
+        self._polled: frozenset[int] = frozenset()
         self._heard: deque[Heard] = deque()
         self._inbox: deque[list[Observation]] = deque()
         self._pending: list[Observation] = []
@@ -111,10 +114,13 @@ class Core:
 
     def wait(self, timeout_s: float, fds: Iterable[int] = ()) -> frozenset[int]:
         """Until a descriptor is readable, somebody wakes us, or the time is over."""
-        poll = select.poll()
-        for fd in (self._wakeup, *fds):
-            poll.register(fd, select.POLLIN)
-        ready = frozenset(fd for fd, _ in poll.poll(max(0.0, timeout_s) * 1000))
+        wanted = frozenset(fds)
+        for fd in self._polled - wanted:
+            self._poll.unregister(fd)
+        for fd in wanted - self._polled:
+            self._poll.register(fd, select.POLLIN)
+        self._polled = wanted
+        ready = frozenset(fd for fd, _ in self._poll.poll(max(0.0, timeout_s) * 1000))
         if self._wakeup in ready:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wakeup)

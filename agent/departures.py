@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.clock import stamp
+from agent.core import Every
 from agent.exits import Exit, supervised
 from agent.follow import CHUNK, Follower
 from agent.framing import RankMap
@@ -22,6 +23,7 @@ class Departures:
         self._exits = Follower(exits)
         self._ranks = ranks
         self._logs = logs
+        self._look = Every(1.0)
         self._told: dict[int, Exit] = {}
         self._reported: set[int] = set()
 
@@ -38,16 +40,20 @@ class Departures:
 
     def tick(self, workers: Workers, now: float) -> list[Observation]:
         """Exits not yet told."""
-        for line in self._exits.poll(CHUNK, now):
-            if (entry := supervised(line.text)) is not None:
-                self._told[entry[0]] = entry[1]
-        found = workers.exits(now, self._told, self._logs.last_lines)
+        if workers.due(now) is not None or self._look.due(now):
+            self._hear(now)
+        found = workers.exits(now, self._told, self._logs.last_lines, all_read=not self._logs.behind)
         for worker in self._unseen(workers):
             workers.known[worker.pid] = worker
             last_lines = self._logs.last_lines(worker.rank)
             found.append(exited(worker, self._told[worker.pid], stamp(), last_lines))
         self._reported |= {int(one.data["pid"]) for one in found}
         return found
+
+    def _hear(self, now: float) -> None:
+        for line in self._exits.poll(CHUNK, now):
+            if (entry := supervised(line.text)) is not None:
+                self._told[entry[0]] = entry[1]
 
     def _unseen(self, workers: Workers) -> list[Worker]:
         """Workers that lived too short for us to find: torchelastic or the supervisor speaks of them."""

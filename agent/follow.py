@@ -141,7 +141,7 @@ def open_regular(path: Path) -> int | None:
 
 
 class Follower:
-    """All generations of one log path, oldest first."""
+    """All generations of one log path, oldest first. `at_end`: what stands there now is not read."""
 
     def __init__(self, path: Path, positions: list[Position] | None = None, *, at_end: bool = False) -> None:
         self.path = path
@@ -149,6 +149,9 @@ class Follower:
         self._at_end = at_end
         self._skipped = 0
         self._saved = positions or []
+        if at_end:
+            self._look()
+            self._at_end = False  # what comes to stand there later is new
 
     def poll(self, limit: int, now: float) -> list[Line]:
         """New whole lines of at most so many bytes; `now` is any clock that only grows."""
@@ -204,7 +207,7 @@ class Follower:
             fd = open_regular(path)
             if fd is not None:
                 self._streams.append(self._opened(fd))
-        self._saved, self._at_end = [], False
+        self._saved = []
         while len(self._streams) > _MAX_STREAMS:
             self._streams.pop(0).close()
 
@@ -213,7 +216,7 @@ class Follower:
         saved = [
             place for place in self._saved if (place.device, place.inode) == (facts.st_dev, facts.st_ino)
         ]
-        return Stream(fd, saved[0] if saved else None, at_end=self._at_end and not self._saved)
+        return Stream(fd, saved[0] if saved else None, at_end=self._at_end)
 
     def _rotated_unseen(self, current: os.stat_result) -> list[Path]:
         """Rotated siblings since what was followed last: saved by an earlier life, or newer than it."""

@@ -71,6 +71,7 @@ class LogProbe:
 
     def __init__(self, scanner: LineScanner, ranks: RankMap, progress: Progress) -> None:
         self.scanner = scanner
+        self.grew_at = 0.0  # when a line came last, by the clock of `tick`
         self._failures: list[Failure] = []
         self._ranks = ranks
         self._progress = progress
@@ -106,8 +107,10 @@ class LogProbe:
         found: list[Observation] = []
         for path, source in self._sources.items():
             while True:
-                at = stamp()
-                for line in source.follower.poll(CHUNK, now):
+                lines = source.follower.poll(CHUNK, now)
+                at = stamp() if lines else ""
+                self.grew_at = now if lines else self.grew_at
+                for line in lines:
                     found += self._line(path, source, line, at)
                 if not source.follower.behind or time.perf_counter() > deadline:
                     break

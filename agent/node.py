@@ -33,7 +33,7 @@ class NodeAgent:
                 f"FAULTCAST_KERNEL_LOG: {path} cannot be read ({error.strerror}): "
                 "name a file, or let the agent read the kernel's log"
             ) from None
-        self._beat, self._save = Every(_BEAT_S), Every(1.0)
+        self._beat, self._save = Every(_BEAT_S), Every(5.0)
 
     def run(self) -> int:
         """Watch until told to end."""
@@ -48,7 +48,10 @@ class NodeAgent:
         return 0
 
     def _tick(self, now: float) -> None:
-        self._core.put(self._probe.tick(now))
+        found = self._probe.tick(now)
+        if found:
+            self._core.put(found)
+            self._remember()
         self._core.heard()
         if self._beat.due(now):
             beat = Observation(Kind.HEARTBEAT, stamp(), None, {"ranks": {}, "log_at": None})

@@ -24,8 +24,11 @@ from agent.wants import Wants
 from agent.wire import Kind, Observation
 from agent.workers import Workers
 
-TICK_S = 0.1
+_TICK_S, _QUIET_TICK_S = 0.1, 0.25  # between looks at the logs: while they grow, else
+_QUIET_AFTER_S = 3.0
+_SAVE_S = 5.0  # what matters is saved when it happens; this only spares the next life some reading
 _LOG_BUDGET_S = 0.02  # of each tick: a flood takes at most a fifth of one core
+_LAST_BUDGET_S = 0.2  # when a process has ended, its last words are among what is not yet read
 _EAGER_S, _CALM_S = 0.2, 1.0  # between looks for processes: while some are missing or just ended, else
 _EAGER_FOR_S = 60.0
 _BEAT_S, _HEAVY_BEAT_S, _AWAY_BEAT_S = 1.0, 2.0, 10.0
@@ -38,6 +41,7 @@ class PodAgent:
 
     def __init__(self, settings: Settings) -> None:
         self._directory = settings.directory
+        self._podfile = settings.directory / "pod.json"
         self._core = Core(settings)
         self._memory = self._core.memory.load()
         self._ranks = RankMap()
@@ -51,32 +55,35 @@ class PodAgent:
         self._podfile_marks: tuple[int, int] | None = None
         self._gone_at: float | None = None
         self._beat, self._scan = Every(_BEAT_S), Every(_EAGER_S)
-        self._file, self._save = Every(0.2), Every(1.0)
+        self._slow = Every(1.0)
+        self._over = False
+        self._file, self._save = Every(0.2), Every(_SAVE_S)
 
     def run(self) -> int:
         """Watch until the pod is over or we are told to end."""
         self._core.start()
-        over = False
-        while not self._core.stopping and not over:
+        while not self._core.stopping and not self._over:
             self._tick(*self._wait())
-            over = self._is_over(time.monotonic())
         self._last_words()
-        self._core.finish(linger=over)
-        note("agent_ended", why="the pod is over" if over else "told to end")
+        self._core.finish(linger=self._over)
+        note("agent_ended", why="the pod is over" if self._over else "told to end")
         return 0
 
     def _wait(self) -> tuple[float, frozenset[int]]:
         """Until something is due or a worker ends; the time then, and who ended."""
         now = time.monotonic()
         if self._workers is None:
-            self._core.wait(TICK_S)
+            self._core.wait(_TICK_S)
             return time.monotonic(), frozenset()
         fds, due = self._workers.descriptors(), self._workers.due(now)
-        readable = self._core.wait(TICK_S if due is None else min(TICK_S, due - now), fds)
+        tick = _QUIET_TICK_S if now - self._logs.grew_at > _QUIET_AFTER_S else _TICK_S
+        readable = self._core.wait(min(tick, self._scan.left(now), tick if due is None else due - now), fds)
         return time.monotonic(), frozenset(fds[fd] for fd in readable)
 
     def _tick(self, now: float, ended: frozenset[int]) -> None:
-        self._read_podfile()
+        if self._workers is None or self._slow.due(now):
+            self._read_podfile()
+            self._over = self._is_over(now)
         for heard in self._core.heard():
             self._wants.obey(heard, self._workers)
         self._wants.answer()
@@ -88,10 +95,7 @@ class PodAgent:
             self._tell_lines(now)
         if self._workers is not None:
             self._tell_exits(self._workers, now)
-        if self._file.due(now):
-            self._progress.poll_file(self._ranks.only(), now)
-        if self._progress.first:
-            self._core.put(self._progress.take(), at_once=True)
+        self._tell_progress(now)
         if self._beat.due(now):
             self._heartbeat()
         if self._save.due(now):
@@ -99,14 +103,13 @@ class PodAgent:
 
     def _read_podfile(self) -> None:
         """Learn of the pod once the runtime has described it, and of what changes."""
-        path = self._directory / "pod.json"
         try:
-            facts = path.stat()
+            facts = self._podfile.stat()
             marks = (facts.st_ino, facts.st_mtime_ns)
             if marks == self._podfile_marks:
                 return
             self._podfile_marks = marks
-            self._adopt(parse(path.read_text(encoding="utf-8", errors="replace"), self._directory))
+            self._adopt(parse(self._podfile.read_text(encoding="utf-8", errors="replace"), self._directory))
         except PodFileError as error:
             note("pod_description_refused", why=str(error))
         except OSError:
@@ -135,10 +138,11 @@ class PodAgent:
     def _look_for_processes(self, workers: Workers, now: float) -> None:
         had = set(workers.known.values())
         self._core.put(workers.scan(now))
-        for worker in workers.live():
-            if worker not in had:
-                self._progress.restart(worker.rank)
-                self._follow_output(worker)
+        for worker in set(workers.live()) - had:
+            self._progress.restart(worker.rank)
+            self._follow_output(worker)
+        if had != set(workers.known.values()):
+            self._remember()
         missing = len(workers.live()) < workers.pod.nproc
         self._scan.interval_s = _EAGER_S if missing and now - workers.changed_at < _EAGER_FOR_S else _CALM_S
 
@@ -152,7 +156,8 @@ class PodAgent:
                 self._logs.follow(path, worker.rank if rank is None else rank, at_end=rank is None)
 
     def _tell_lines(self, now: float) -> None:
-        found = self._logs.tick(_LOG_BUDGET_S, now)
+        a_worker_ended = self._workers is not None and self._workers.due(now) is not None
+        found = self._logs.tick(_LAST_BUDGET_S if a_worker_ended else _LOG_BUDGET_S, now)
         if found:
             self._core.put(found)
             self._remember()  # after the report is on disk: a new life then neither misses nor repeats it
@@ -163,6 +168,12 @@ class PodAgent:
             self._core.put(found)
             self._scan.soon()
             self._remember()
+
+    def _tell_progress(self, now: float) -> None:
+        if self._file.due(now):
+            self._progress.poll_file(self._ranks.only(), now)
+        if self._progress.first:
+            self._core.put(self._progress.take(), at_once=True)
 
     def _heartbeat(self) -> None:
         began = time.perf_counter()

@@ -112,19 +112,20 @@ class Workers:
     def due(self, now: float) -> float | None:
         """When the next exit is ripe to be told; None when none waits."""
         times = [watch.ended_at for watch in self._watches.values() if watch.ended_at is not None]
-        return max(now, min(times) + _LOG_GRACE_S) if times else None
+        return max(now + _LOG_GRACE_S / 5, min(times) + _LOG_GRACE_S) if times else None
 
     def exits(
-        self, now: float, told: Mapping[int, Exit], last_lines: Callable[[int], list[str]]
+        self, now: float, told: Mapping[int, Exit], last_lines: Callable[[int], list[str]], *, all_read: bool
     ) -> list[Observation]:
-        """Tell of workers that are over: at once where it is known how, else after a short wait."""
+        """Tell of workers that are over: at once where it is known how and the logs are read, else after a
+        short wait."""
         found = []
         for pid, watch in list(self._watches.items()):
             if watch.ended_at is None or now - watch.ended_at < _LOG_GRACE_S:
                 continue
             how = watch.watched.exit()
             how = how if how.known else told.get(pid, how)
-            if not how.known and now - watch.ended_at < _WORD_GRACE_S:
+            if not (how.known and all_read) and now - watch.ended_at < _WORD_GRACE_S:
                 continue
             found.append(exited(watch.worker, how, watch.ended, last_lines(watch.worker.rank)))
             watch.watched.close()

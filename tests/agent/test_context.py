@@ -57,6 +57,16 @@ def test_the_last_lines_are_of_the_rank_and_of_nobody_known() -> None:
     assert context.last_lines(0) == ["zero", "who?"]
 
 
+def test_a_ranks_own_lines_are_not_pushed_away_by_the_launchers() -> None:
+    context = Context()
+    own = [f"step {n}" for n in range(KEPT_LINES)]
+    for line in own:
+        context.add(0, line, line)
+    for n in range(100):
+        context.add(None, f"launcher {n}", f"launcher {n}")
+    assert context.last_lines(0) == own
+
+
 def test_the_last_lines_keep_a_traceback_that_others_have_pushed_away() -> None:
     context = Context()
     said(context, TRACEBACK)

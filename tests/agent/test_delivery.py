@@ -56,6 +56,10 @@ def keys_are_in_order(master: Any) -> bool:
     return all(numbers == list(range(1, len(numbers) + 1)) for numbers in lives.values())
 
 
+def spooled(pod: Any, word: bytes) -> bool:
+    return any(word in path.read_bytes() for path in pod.folder.glob("spool/*.reports"))
+
+
 def lines_of(master: Any) -> list[str]:
     return [one["data"]["line"] for one in master.observations("log_match")]
 
@@ -71,12 +75,14 @@ def test_what_is_urgent_is_there_within_a_moment(pod: Any, master: Any) -> None:
     assert (match["rank"], match["data"]["line"], match["data"]["file"]) == (0, OOM, "pod.log")
 
 
-def test_a_master_that_comes_late_gets_all_in_order(absent_master: Any, pods: Callable[[Any], Any]) -> None:
+def test_a_master_that_comes_late_gets_all_in_order(
+    absent_master: Any, pods: Callable[[Any], Any], until: Any
+) -> None:
     pod = pods(absent_master)
     pod.python("import time\nfor n in range(3): print('step', n); time.sleep(0.2)\nraise SystemExit(4)")
     pod.say(OOM + "\n")
     pod.watch()
-    time.sleep(3)  # the whole job is over before the master comes
+    until(lambda: spooled(pod, b"process_exited"), "the job to be over before the master comes")
     absent_master.open()
     exited = absent_master.wait_for("process_exited")
     assert exited["data"]["exit_code"] == 4
@@ -127,10 +133,7 @@ def test_an_agent_killed_while_the_master_is_away_leaves_its_reports_to_the_next
     pod.python(LOOP)
     first = pod.watch()
     pod.say(OOM + "\n")
-    until(
-        lambda: any(b"log_match" in path.read_bytes() for path in pod.folder.glob("spool/*.reports")),
-        "spooled",
-    )
+    until(lambda: spooled(pod, b"log_match"), "the line on disk")
     first.kill()
     first.wait()
     pod.watch()

@@ -37,7 +37,7 @@ def test_a_started_process_is_told_with_its_command(pod: Any, master: Any) -> No
 def test_an_exit_is_told_with_code_or_signal(
     pod: Any, master: Any, code: str, expected: tuple[int | None, int | None]
 ) -> None:
-    main = pod.python(f"import time; time.sleep(1.5)\n{code}")
+    main = pod.python(f"import time; time.sleep(1)\n{code}")
     pod.watch()
     data = exit_of(master, main)["data"]
     assert (data["exit_code"], data["signal"]) == expected
@@ -60,7 +60,7 @@ def test_a_kill_from_outside_is_told_at_once(pod: Any, master: Any) -> None:
 
 def test_a_worker_reaped_by_its_launcher_is_told_too(pod: Any, master: Any) -> None:
     """A shell reaps its child at once, so that no zombie is left to be asked."""
-    pod.run("sh", "-c", "python -u -c 'import time; time.sleep(1.5); raise SystemExit(5)'; sleep 60")
+    pod.run("sh", "-c", "python -u -c 'import time; time.sleep(1); raise SystemExit(5)'; sleep 60")
     pod.watch()
     pid = master.wait_for("process_started", lambda one: "SystemExit" in one["data"]["cmd"])["data"]["pid"]
     assert exit_of(master, pid)["data"]["exit_code"] == 5
@@ -68,7 +68,7 @@ def test_a_worker_reaped_by_its_launcher_is_told_too(pod: Any, master: Any) -> N
 
 def test_the_traceback_is_kept_among_the_last_lines(pod: Any, master: Any) -> None:
     main = pod.python(
-        "import time\ntime.sleep(1.2)\n"
+        "import time\ntime.sleep(1)\n"
         "def deep(n):\n  if n: deep(n - 1)\n  raise ValueError('bad batch 17')\n"
         "print('before')\ndeep(45)"
     )
@@ -79,7 +79,7 @@ def test_the_traceback_is_kept_among_the_last_lines(pod: Any, master: Any) -> No
 
 
 def test_an_unfinished_last_line_is_told(pod: Any, master: Any) -> None:
-    main = pod.python("import time, os\ntime.sleep(1.2)\nprint('half a li', end='', flush=True)\nos._exit(3)")
+    main = pod.python("import time, os\ntime.sleep(1)\nprint('half a li', end='', flush=True)\nos._exit(3)")
     pod.watch()
     assert exit_of(master, main)["data"]["last_lines"][-1] == "half a li"
 
@@ -120,3 +120,13 @@ def test_the_end_of_the_agent_does_not_touch_training(pod: Any, master: Any) -> 
     agent.wait()
     stat = Path(f"/proc/{main}/stat").read_text()
     assert stat.rpartition(")")[2].split()[0] in "SR"
+
+
+def test_the_last_words_of_a_flood_are_among_the_last_lines(pod: Any, master: Any) -> None:
+    main = pod.python(
+        "import time\ntime.sleep(1)\n"
+        "for n in range(50000): print('a line of a long dump, of no meaning to anybody', n)\n"
+        "raise SystemExit('the reason')"
+    )
+    pod.watch()
+    assert exit_of(master, main)["data"]["last_lines"][-1] == "the reason"

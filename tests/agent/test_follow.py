@@ -49,6 +49,17 @@ def test_a_log_may_come_later(log: Log) -> None:
     assert log.read() == ["one"]
 
 
+@pytest.mark.parametrize(("before", "expected"), [("old\n", ["new"]), ("", ["new"]), (None, ["new"])])
+def test_a_reader_from_the_end_reads_what_comes_after(
+    log: Log, before: str | None, expected: list[str]
+) -> None:
+    if before is not None:
+        log.write(before)
+    log.reader = Follower(log.path, at_end=True)
+    log.write("new\n")
+    assert log.read() == expected
+
+
 def test_half_a_line_waits_for_its_end(log: Log) -> None:
     log.write("one\ntw")
     assert log.read() == ["one"]

@@ -160,7 +160,7 @@ def test_a_flood_costs_little_of_the_processor_and_its_end_is_read(pod: Any, mas
     master.wait_for("process_started")
     block = b"".join(b"some line %d of ordinary output that means nothing\n" % n for n in range(20_000))
     began, used = time.monotonic(), cpu_s(agent.pid)
-    while time.monotonic() - began < 4:
+    while time.monotonic() - began < 1.5:
         pod.say(block)
         time.sleep(len(block) / 200e6)  # 200 MB/s at most
     share = (cpu_s(agent.pid) - used) / (time.monotonic() - began)
@@ -174,10 +174,10 @@ def test_an_idle_agent_costs_next_to_nothing(pod: Any, master: Any) -> None:
     pod.python(LOOP)
     agent = pod.watch()
     master.wait_for("process_started")
-    time.sleep(1)
+    time.sleep(0.5)
     began, used = time.monotonic(), cpu_s(agent.pid)
-    time.sleep(5)
-    assert (cpu_s(agent.pid) - used) / (time.monotonic() - began) < 0.03  # measured: 0.006
+    time.sleep(3)
+    assert (cpu_s(agent.pid) - used) / (time.monotonic() - began) < 0.03  # measured: 0.004 to 0.006
     assert memory_mb(agent.pid) < 40
 
 
@@ -268,7 +268,7 @@ def test_stacks_are_collected_once_for_one_question(pod: Any, master: Any, until
     master.want = asked
     master.wait_for("stacks")
     beats = len(master.observations("heartbeat"))
-    until(lambda: len(master.observations("heartbeat")) > beats + 2, "more heartbeats")
+    until(lambda: len(master.observations("heartbeat")) > beats + 1, "more heartbeats")
     assert len(master.observations("stacks")) == 1
 
 
