@@ -30,7 +30,8 @@ CUDA = (
     ),
     Signature(
         "cuda.gpu_lost",
-        r"(?:CUDA error: )?(?:.*GPU (?:has fallen off the bus|is lost)).*",
+        r"(?:CUDA error: |Unable to determine the device handle for GPU ?\S*: )?"
+        r"GPU (?:has fallen off the bus|is lost).*",
         "gpu_hardware",
         Role.CULPRIT,
         "nvidia-smi, NVML_ERROR_GPU_IS_LOST",

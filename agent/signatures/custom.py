@@ -21,7 +21,7 @@ def _compiled(pattern: str) -> "re2._Regexp[str]":
     if len(pattern) > _MAX_LENGTH:
         raise ValueError(f"log pattern {pattern[:40]!r}…: longer than {_MAX_LENGTH} characters")
     expression = pattern.removeprefix(_PREFIX) if pattern.startswith(_PREFIX) else re2.escape(pattern)
-    if not expression.strip():
+    if not pattern.removeprefix(_PREFIX).strip():
         raise ValueError(f"log pattern {pattern!r}: empty, it would match every line")
     options = re2.Options()
     options.max_mem = _MAX_PROGRAM_BYTES

@@ -25,7 +25,7 @@ NCCL = (
     ),
     Signature(
         "nccl.ib_async_fatal",
-        r".*async (?:fatal )?event: ?(?P<event>local catastrophic error|port error|device fatal|.*fatal.*)",
+        r".*async (?:fatal )?event ?: ?(?P<event>local catastrophic error|port error|device fatal|.*fatal.*)",
         "network_ib",
         Role.CULPRIT,
         "net_ib/common.cc:123; lit-llama 380",
