@@ -1,6 +1,6 @@
 """The control loop over a real database and a runtime whose pods do what the test says."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
@@ -76,10 +76,12 @@ class World:
     runtime: VirtualRuntime
     now: datetime = START
     seqs: dict[str, int] = field(default_factory=dict)
+    frozen_at: str = ""
     controller: Controller = field(init=False)
 
     def __post_init__(self) -> None:
         self.new_master()
+        self.controller.tick(self.now)
         with self.services.store.write() as session:
             pools.bootstrap(session, self.runtime.nodes())
             session.add(
@@ -203,8 +205,3 @@ class World:
 @pytest.fixture
 def world(services: Services, runtime: VirtualRuntime) -> World:
     return World(services, runtime)
-
-
-@pytest.fixture
-def make_world(services: Services, runtime: VirtualRuntime) -> Callable[[], World]:
-    return lambda: World(services, runtime)

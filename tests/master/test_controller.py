@@ -1,10 +1,27 @@
 """The life of jobs under the master: states, incidents, recoveries, and what people are told."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import func, select
 
-from master import pools
+from master import jobs, pools
+from master.controller import Controller
+from master.leader import NotLeader
+from master.model import (
+    AgentLife,
+    FaultEventRow,
+    Job,
+    Leader,
+    ObservationRow,
+    Pod,
+    Recovery,
+    Run,
+)
+from master.runtimes.base import RuntimeFailure
+from notifier.auth import authenticate
+from notifier.clock import rfc3339
 
 FT = {"faultTolerance": True}
 TWO = {"jobSpec": {"replicas": 2}}
@@ -233,3 +250,163 @@ def test_a_job_without_steps_counts_as_recovered_once_it_lives(world: Any) -> No
     assert event.recovered_at is not None
     assert event.steps_lost is None
     assert world.job(job_id).status == "Running"
+
+
+def hang_state(world: Any, **more: Any) -> dict[str, Any]:
+    """A process in which nothing moves any more."""
+    return {"cpu_ticks": 5, "io_bytes": 5, "step": 20, "step_at": world.frozen_at, **more}
+
+
+def stand_still(world: Any, job_id: str, seconds: int, **odd: Any) -> None:
+    """Both ranks stand at step 20; rank 1 is `odd`. Agents collect stacks when they are asked."""
+    world.frozen_at = rfc3339(world.now)
+    for _ in range(seconds * 2):
+        world.beat(job_id, rank0=hang_state(world), rank1=hang_state(world, **odd))
+        world.settle(0.5)
+        if world.job(job_id).status in {"Restarting", "Failed"}:
+            return
+        for pod in world.pods(job_id):
+            reply = world.report(world.agent(pod))
+            if reply["want"].get("stacks"):
+                waits = ["all_reduce (torch/distributed/distributed_c10d.py:3200)", "step (train.py:9)"]
+                frames = ["spin (train.py:77)"] if pod.index == 1 else waits
+                stack = {"kind": "stacks", "rank": pod.index, "data": {"pid": 1, "frames": frames}}
+                world.report(world.agent(pod), stack)
+
+
+def test_a_stopped_rank_is_named_by_its_state(world: Any) -> None:
+    job_id = running(world)
+    world.train(job_id, 11, 20)
+    stand_still(world, job_id, 20, state="T")
+    [event] = world.events(job_id)
+    assert (event.fault_class, event.culprit["rank"]) == ("heartbeat_lost", 1)
+    [alert] = [alert for alert in world.alerts() if alert.event_id == event.id]
+    assert (alert.item, sorted(alert.items), alert.severity) == ("jobHang", ["jobFT", "jobHang"], "error")
+
+
+def test_a_hang_is_confirmed_by_stacks_and_the_odd_rank_is_named(world: Any) -> None:
+    job_id = running(world, faultToleranceArgs="--enable-hang-detection=true")
+    world.train(job_id, 11, 20)
+    stand_still(world, job_id, 60, state="R")
+    [event] = world.events(job_id)
+    assert (event.fault_class, event.cause, event.culprit["rank"]) == ("hang", "hang", 1)
+    assert world.job(job_id).run == 1
+    world.train(job_id, 15, 17)
+    assert world.told()[-1][1] == "resolved"
+
+
+def test_a_job_is_abnormal_while_its_silence_is_looked_into_and_running_when_it_was_nothing(
+    world: Any,
+) -> None:
+    job_id = running(world, faultToleranceArgs="--enable-hang-detection=true")
+    world.train(job_id, 11, 20)
+    world.wait(6)
+    assert world.job(job_id).status == "Abnormal"
+    world.train(job_id, 21, 22)
+    assert world.job(job_id).status == "Running"
+    assert world.events(job_id) == []
+
+
+def test_a_user_error_stops_the_job_and_says_what_to_do(world: Any) -> None:
+    job_id = running(world)
+    pod = world.pods(job_id)[1]
+    lines = ["Traceback (most recent call last):", '  File "train.py", line 9, in <module>',
+             "AttributeError: 'NoneType' object has no attribute 'shape'"]  # fmt: skip
+    error = {"pid": 101, "exit_code": 1, "last_lines": lines}
+    world.report(world.agent(pod), {"kind": "process_exited", "rank": 1, "data": error})
+    world.runtime.exit(pod.id, code=1)
+    world.wait(6)
+    [event] = world.events(job_id)
+    assert event.cause == "user_code_error"
+    if event.decision["action"] == "fail_job":
+        assert world.job(job_id).status == "Failed"
+        assert event.advice["en"]
+
+
+def test_two_jobs_do_not_disturb_each_other(world: Any) -> None:
+    first = running(world)
+    second = world.submit(**{**FT, **TWO, "name": "other"})
+    world.train(second, 1, 5)
+    broken_and_decided(world, first)
+    assert world.job(first).run == 1
+    assert (world.job(second).run, world.job(second).status) == (0, "Running")
+    assert world.events(second) == []
+
+
+def test_a_broken_job_does_not_keep_the_master_from_the_others(world: Any) -> None:
+    broken = running(world)
+    other = world.submit(name="other")
+    start = world.runtime.poll
+
+    def poll(ref: Any) -> Any:
+        if ref.job_id == broken:
+            raise RuntimeFailure("the machine does not answer")
+        return start(ref)
+
+    world.runtime.poll = poll
+    world.runtime.exit(world.pods(other)[0].id, code=0)
+    world.wait(1)
+    assert world.job(other).status == "Succeeded"
+    assert world.job(broken).status == "Running"
+
+
+def test_a_closed_pods_token_is_void(world: Any) -> None:
+    job_id = running(world)
+    token = world.runtime.pods[world.pods(job_id)[0].id].agent.token
+    world.stop(job_id)
+    world.wait(1)
+    with world.services.store.read() as session:
+        assert authenticate(session, token, world.now) is None
+
+
+def test_a_deleted_job_leaves_nothing_but_its_deliveries(world: Any) -> None:
+    job_id = running(world)
+    broken_and_decided(world, job_id)
+    with world.services.store.write() as session:
+        jobs.delete(session, session.get_one(Job, job_id), "admin", world.now)
+    world.wait(2)
+    with world.services.store.read() as session:
+        for table in (Job, Run, Pod, FaultEventRow, Recovery, ObservationRow, AgentLife):
+            assert session.scalar(select(func.count()).select_from(table)) == 0, table
+    assert world.runtime.pods == {}
+    assert ("jobRunning", "firing") in world.told()
+
+
+def test_a_second_master_waits_and_takes_over(world: Any) -> None:
+    job_id = running(world)
+    standby = Controller(world.services, world.runtime, server="http://127.0.0.1:1")
+    standby._hands.leadership.holder = "elsewhere/another-boot/1/1"
+    pod = world.pods(job_id)[0]
+    world.runtime.lose(pod.id)
+    world.now += timedelta(seconds=5)
+    standby.tick(world.now)
+    assert world.pods(job_id)[0].status == "Running"
+    world.controller._hands.leadership.give_up()
+    standby.tick(world.now)
+    assert world.pods(job_id)[0].status == "Failed"
+
+
+def test_who_lost_the_lease_writes_nothing(world: Any) -> None:
+    job_id = running(world)
+    with world.services.store.write() as session:
+        session.get_one(Leader, "default").holder = "elsewhere/another-boot/1/1"
+    with pytest.raises(NotLeader), world.controller._hands.write() as session:
+        session.get_one(Job, job_id).reason = "written by a ghost"
+    assert world.job(job_id).reason == ""
+
+
+def test_a_lease_of_a_dead_process_of_this_machine_is_taken_at_once(world: Any) -> None:
+    boot = world.controller._hands.leadership.holder.rsplit("/", 3)[1]
+    with world.services.store.write() as session:
+        row = session.get_one(Leader, "default")
+        row.holder, row.until = f"here/{boot}/999999/1", row.until + timedelta(days=1)
+    world.new_master()
+    assert world.controller._hands.leadership.take()
+
+
+def test_a_lease_of_another_machine_is_waited_for(world: Any) -> None:
+    with world.services.store.write() as session:
+        row = session.get_one(Leader, "default")
+        row.holder, row.until = "elsewhere/another-boot/1/1", row.until + timedelta(days=1)
+    world.new_master()
+    assert not world.controller._hands.leadership.take()
