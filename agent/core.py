@@ -77,7 +77,7 @@ class Core:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal of whoever started us may go
-        data: dict[str, Any] = {"version": VERSION, "pid": os.getpid(), "node_agent": self._node_agent}
+        data: dict[str, Any] = {"version": str(VERSION), "pid": os.getpid(), "node_agent": self._node_agent}
         self.put([Observation(Kind.AGENT_STARTED, stamp(), None, data)], at_once=True)
         self.sender.start()
         note("agent_started", boot=self.outbox.boot)

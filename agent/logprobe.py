@@ -18,6 +18,7 @@ from agent.steps import find
 from agent.wire import Kind, Observation
 
 _MAX_FILES = 64
+_MAX_HALVES = 4
 _PER_MINUTE_ALIKE = 3
 _PER_MINUTE = 20
 
@@ -124,12 +125,12 @@ class LogProbe:
 
     def last_lines(self, rank: int) -> list[str]:
         """What a rank said last, half a line included."""
-        said = self._context.last_lines(rank)
-        for source in self._sources.values():
-            partial = source.follower.partial()
-            if partial and self._rank(source, frame(partial)) in (rank, None):
-                said = [*said, partial]
-        return said
+        halves = [
+            partial
+            for source in self._sources.values()
+            if (partial := source.follower.partial()) and self._rank(source, frame(partial)) in (rank, None)
+        ]
+        return self._context.last_lines(rank) + halves[:_MAX_HALVES]
 
     def take_failures(self) -> list[Failure]:
         """What torchelastic said of workers since the last call."""

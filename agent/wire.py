@@ -19,15 +19,17 @@ MAX_TEXT = 8192  # characters of one line; longer ones are cut in the middle
 class Kind(StrEnum):
     """What an observation tells. `data` of each:
 
-    agent_started: {"version", "pid", "node_agent": bool}
+    agent_started: {"version": str, "pid", "node_agent": bool}
     heartbeat: {"ranks": {"<rank>": RankState}, "log_at": time of the newest log line | null}
         RankState: {"pid", "state": "R|S|D|T|Z|X", "cpu_ticks", "io_bytes", "voluntary_switches",
-        "step": int|null, "step_at": time|null, "children": int}
+        "step": int|null, "step_at": time|null, "children": int}; ticks and bytes include all below it
     process_started: {"pid", "cmd"}                    (rank set)
     process_exited: {"pid", "exit_code": int|null, "signal": int|null, "last_lines": [str]}   (rank set)
-    log_match: {"signature", "captured": {}, "line", "file", "line_no", "context": [str]}
+    log_match: {"signature", "captured": {}, "line", "file", "line_no": int|null, "context": [str]}
     progress: {"step", "steps_per_s": float|null}      (rank set or null for the pod)
-    stacks: {"pid", "frames": ["func (file:line)", …innermost first], "error": str|null}      (rank set)
+    stacks: {"pid", "frames": ["func (file:line)", …innermost first], "error": str|null,
+        "threads": [{"name", "frames", "active", "gil"}] besides the main one,
+        "children": [{"pid", "cmd", "frames", "error"}]}     (rank set; null where no process was found)
     kernel_line: {"signature", "captured": {}, "line"}                                (node agents only)
     dropped: {"what", "count"}                         what the agent had to leave out
     """

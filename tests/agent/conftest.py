@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
+
+from master.reports import ReportBody
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "fct_a-token-of-this-pod"
@@ -80,6 +83,7 @@ class Master:
     garbage: bytes | None = None
     posts: list[Post] = field(default_factory=list)
     port: int = 0
+    refused: list[str] = field(default_factory=list)  # what the real master would not have taken
     connections: set[socket.socket] = field(default_factory=set)
     _server: ThreadingHTTPServer | None = None
 
@@ -148,6 +152,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # the agent was killed half-way
             return
         document = json.loads(body)
+        try:
+            ReportBody.model_validate(document)
+        except ValidationError as error:
+            master.refused.append(str(error))
         status = master.judge(document) if master.judge else master.status
         if self.path != "/api/v1/agent/reports" or self.headers["Authorization"] != f"Bearer {TOKEN}":
             status = 401
@@ -236,6 +244,7 @@ def master() -> Iterator[Master]:
     found.open()
     yield found
     found.close()
+    assert found.refused == []
 
 
 @pytest.fixture
@@ -247,6 +256,7 @@ def absent_master() -> Iterator[Master]:
     found = Master(port=port)
     yield found
     found.close()
+    assert found.refused == []
 
 
 @pytest.fixture
