@@ -102,7 +102,8 @@ class DingTalk:
             frame = _payload(message, config, n=n, suffix=WIDEST_LABEL, body=PLACEHOLDER)
             return MAX_BODY - len(encode(frame)) + len(PLACEHOLDER)
 
-        text = escaping.unmention(message.plain) if message.is_plain else _with_breaks(message.text)
+        text = escaping.body_of(message)
+        text = text if message.is_plain else _with_breaks(text)
         budgets = [budget(n) for n in range(1, MAX_PARTS + 1)]
         bodies = cut(text, budgets, in_json, tail_for(text, message.link or ""))
         of = len(bodies)

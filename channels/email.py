@@ -63,7 +63,7 @@ class Email:
         text = cut(plain, [MAX_BODY], utf8, tail_for(plain, message.link or ""))[0]
         payload = {"subject": escaping.one_line(message.title, MAX_SUBJECT), "text": text}
         if message.html and not message.is_plain and utf8(message.html) <= MAX_BODY:
-            payload["html"] = message.html
+            payload["html"] = escaping.writable(message.html)
         return [Part(1, 1, payload, message)]
 
     def send(

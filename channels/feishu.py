@@ -96,7 +96,7 @@ class Feishu:
             frame = {**payload(n, WIDEST_LABEL, PLACEHOLDER), **SIGNED}
             return MAX_BODY - len(encode(frame)) + len(PLACEHOLDER)
 
-        text = escaping.unmention(message.plain) if message.is_plain else message.text
+        text = escaping.body_of(message)
         budgets = [budget(n) for n in range(1, MAX_PARTS + 1)]
         bodies = cut(text, budgets, in_json, tail_for(text, message.link or ""))
         of = len(bodies)

@@ -31,7 +31,6 @@ def document(message: Message) -> dict[str, Any]:
     return {
         "version": "1",
         "id": None,
-        "delivery_id": message.id,
         "time": None,
         "item": "custom",
         "job": None,
@@ -39,6 +38,7 @@ def document(message: Message) -> dict[str, Any]:
         "labels": {},
         "links": {"alert": message.link} if message.link else {},
         **given,
+        "delivery_id": message.id,
         "severity": message.severity.value,
         "status": message.status,
         "title": escaping.one_line(message.title, MAX_TITLE),
@@ -76,7 +76,7 @@ def alertmanager(alert: Mapping[str, Any]) -> dict[str, Any]:
         "groupLabels": {"alertname": str(alert["item"])},
         "commonLabels": common,
         "commonAnnotations": notes,
-        "externalURL": str(next(iter(alert["links"].values()), "")),
+        "externalURL": _link(alert),
         "alerts": alerts,
     }
 
@@ -96,7 +96,7 @@ def _prometheus_alert(alert: Mapping[str, Any]) -> dict[str, Any]:
         "annotations": {"summary": str(alert["title"]), "description": str(alert["text"])},
         "startsAt": started,
         "endsAt": NEVER if is_firing else str(alert.get("resolved_at") or alert.get("time") or NEVER),
-        "generatorURL": str(next(iter((alert.get("links") or {}).values()), "")),
+        "generatorURL": _link(alert),
         "fingerprint": hashlib.sha256(f"{alert.get('id')}\n{identity}".encode()).hexdigest()[:16],
     }
 
@@ -104,6 +104,10 @@ def _prometheus_alert(alert: Mapping[str, Any]) -> dict[str, Any]:
 def _job_name(alert: Mapping[str, Any]) -> str | None:
     job = alert.get("job")
     return str(job.get("name") or job.get("id")) if isinstance(job, Mapping) else None
+
+
+def _link(alert: Mapping[str, Any]) -> str:
+    return str(next(iter((alert.get("links") or {}).values()), ""))
 
 
 def _plain(value: Any) -> Any:

@@ -96,7 +96,7 @@ class WeCom:
             limit = MAX_TEXT if message.is_plain else MAX_MARKDOWN
             return limit - utf8(content(n, WIDEST_LABEL, PLACEHOLDER)) + len(PLACEHOLDER)
 
-        text = escaping.unmention(message.plain) if message.is_plain else message.text
+        text = escaping.body_of(message)
         tail = tail_for(text, message.link or "")
         bodies = cut(text, [budget(n) for n in range(1, room + 1)], utf8, tail)
         payloads = [

@@ -40,7 +40,9 @@ def judge(request: Request, robot: Robot, now: float) -> Reply:
 
 def _called(kind: str, form: dict[str, object]) -> tuple[str, ...]:
     if kind == "markdown":  # neither @all nor phone numbers
-        return tuple(who for who in re.findall(r"<@([\w.@-]+)>", str(form["content"])) if who != "@all")
+        return tuple(
+            who for who in re.findall(r"<@([\w.@-]+)>", str(form["content"])) if who not in ("all", "@all")
+        )
     if kind == "text":
         lists = (form.get("mentioned_list"), form.get("mentioned_mobile_list"))
         return tuple(str(who) for found in lists if isinstance(found, list) for who in found)
