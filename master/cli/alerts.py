@@ -111,8 +111,9 @@ def publish(client: Client, flags: AlertFlags, as_json: Json = False) -> None:
         "dedup_key": flags.dedup_key,
     }
     document = client.post("/alerts", {key: value for key, value in body.items() if value is not None})
-    count = len(document["deliveries"])
-    print_json(document) if as_json else say(f"{document['id']}: {count} deliveries")
+    told = f"{len(document['deliveries'])} deliveries"
+    why = document.get("why")
+    print_json(document) if as_json else say(f"{document['id']}: {told}{f' ({why})' if why else ''}")
 
 
 @client_command(alert_app, "list")

@@ -88,9 +88,9 @@ def resend(
     delivery: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Send a delivery again, with the same id."""
+    """Tell it again: a new delivery if the old one has ended, else now."""
     document = client.post(f"/deliveries/{segment(delivery)}/resend")
-    print_json(document) if as_json else say(f"{delivery} will be sent again")
+    print_json(document) if as_json else say(f"{document['id']} {document['state']}")
 
 
 def _attempt(attempt: dict[str, Any]) -> list[Any]:

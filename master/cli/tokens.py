@@ -26,11 +26,12 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
     role: Annotated[str, typer.Option(help="admin, operator, viewer, publisher, ingest or agent.")],
     scope: Annotated[str | None, typer.Option(help="pool or pool/queue [default: everything].")] = None,
+    node: Annotated[str | None, typer.Option(help="The node of an agent's token.")] = None,
     expires_at: Annotated[str | None, typer.Option(help="When it ends, RFC 3339.", metavar="TIME")] = None,
     as_json: Json = False,
 ) -> None:
     """Create a token; it is shown this once."""
-    body = {"name": name, "role": role, "scope": scope, "expires_at": expires_at}
+    body = {"name": name, "role": role, "scope": scope, "node": node, "expires_at": expires_at}
     document = client.post("/tokens", {key: value for key, value in body.items() if value is not None})
     print_json(document) if as_json else say(document["token"])
 

@@ -9,6 +9,7 @@ from master.api import jobs, pools
 from master.console.render import HEADERS
 from master.console.session import Acting, local_path, services_of
 from master.controller import Controller
+from notifier.api import channels, deliveries
 
 router = APIRouter(include_in_schema=False)
 
@@ -31,6 +32,22 @@ def isolate(request: Request, visitor: Acting, name: str, next: Next = "/nodes")
 def restore(request: Request, visitor: Acting, name: str, next: Next = "/nodes") -> Response:  # noqa: A002
     pools.restore(name, visitor.principal, services_of(request), _controller(request))
     return _back(next)
+
+
+@router.post("/deliveries/{delivery_id}/resend")
+def resend(request: Request, visitor: Acting, delivery_id: str) -> Response:
+    """Leads to the delivery that is sent now."""
+    sent = deliveries.send_again(delivery_id, visitor.principal, services_of(request))
+    return _back(f"/deliveries/{sent.id}")
+
+
+@router.post("/channels/{name}/test")
+def send_test(
+    request: Request, visitor: Acting, name: str, scope: Annotated[str | None, Form(max_length=200)] = None
+) -> Response:
+    """Leads to what the provider said."""
+    told = channels.try_out(name, visitor.principal, services_of(request), scope)
+    return _back(f"/deliveries/{told.delivery_id}")
 
 
 def _controller(request: Request) -> Controller:

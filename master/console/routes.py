@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
-from notifier.items import ITEMS
 from sqlalchemy import select
 from starlette.responses import Response
 
@@ -17,6 +16,7 @@ from master.model import Node
 from notifier import deliveries
 from notifier.api.deliveries import STATES
 from notifier.clock import utcnow
+from notifier.items import ITEMS
 from notifier.model import Channel
 from notifier.pages import Ask
 from notifier.pages import page as rows_page
@@ -113,17 +113,10 @@ def delivery(request: Request, visitor: SignedIn, delivery_id: str) -> Response:
 
 @router.get("/channels")
 def channels(request: Request, visitor: SignedIn, cursor: Cursor = None) -> Response:
-    return channels_page(request, visitor, cursor=cursor)
-
-
-def channels_page(
-    request: Request, visitor: SignedIn, *, cursor: str | None = None, note: dict[str, object] | None = None
-) -> Response:
-    """The list, with what came of a test at its head."""
     rows = select(Channel).where(visitor.principal.only(Channel.pool, Channel.queue))
     with services_of(request).store.read() as session:
         found = rows_page(session, rows, Channel.id, Ask(PAGE, cursor))
-    values = {"visitor": visitor, "lines": found.rows, "note": note}
+    values = {"visitor": visitor, "lines": found.rows}
     return page(request, "channels.html", values | _paging(request, cursor, found.next_cursor))
 
 

@@ -139,7 +139,7 @@ class Told:
     def _job(self) -> Job:
         return row(
             Job, id=self.job_id, pool="default", queue="default", name=f"job {self.words}", status="Running",
-            run=1, spec={}, fault_tolerance=FaultTolerance(enabled=True).document(), warnings=[self.words],
+            run=1, spec={"envs": {}, "labels": {}}, fault_tolerance=FaultTolerance(enabled=True).document(), warnings=[self.words],
             reason=self.words, restarts_used=1, created_at=self.now - timedelta(minutes=10),
         )  # fmt: skip
 
@@ -176,7 +176,7 @@ class Told:
     def _channel(self) -> Channel:
         return row(
             Channel, id=self.channel_id, pool="default", name="oncall", kind="dingtalk", config={}, shard=1,
-            health="broken", health_why=self.words,
+            health="ok", health_why=self.words,
         )  # fmt: skip
 
     def _delivery(self) -> Delivery:
