@@ -139,7 +139,8 @@ class Told:
     def _job(self) -> Job:
         return row(
             Job, id=self.job_id, pool="default", queue="default", name=f"job {self.words}", status="Running",
-            run=1, spec={"envs": {}, "labels": {}}, fault_tolerance=FaultTolerance(enabled=True).document(), warnings=[self.words],
+            run=1, spec={"envs": {}, "labels": {}}, fault_tolerance=FaultTolerance(enabled=True).document(),
+            warnings=[self.words],
             reason=self.words, restarts_used=1, created_at=self.now - timedelta(minutes=10),
         )  # fmt: skip
 
