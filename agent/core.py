@@ -44,6 +44,25 @@ class Every:
         self._next = 0.0
 
 
+class Heartbeat(Every):
+    """Slower while the master is away, for what is kept on disk is bounded; at once when it is back."""
+
+    def __init__(self, interval_s: float, away_s: float) -> None:
+        super().__init__(interval_s)
+        self._away_s = away_s
+        self._was_away = False
+
+    def beats(self, now: float, *, away: bool) -> bool:
+        if self._was_away and not away:
+            self.soon()
+        self._was_away = away
+        if not self.due(now):
+            return False
+        if away:
+            self._next = now + self._away_s
+        return True
+
+
 @dataclass(frozen=True)
 class Heard:
     """A reply, and the report it answers."""

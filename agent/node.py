@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from agent.clock import stamp, utcnow
-from agent.core import Core, Every
+from agent.core import Core, Every, Heartbeat
 from agent.follow import Position
 from agent.journal import note
 from agent.kernel import KernelProbe, parse_since
@@ -33,7 +33,7 @@ class NodeAgent:
                 f"FAULTCAST_KERNEL_LOG: {path} cannot be read ({error.strerror}): "
                 "name a file, or let the agent read the kernel's log"
             ) from None
-        self._beat, self._save = Every(_BEAT_S), Every(5.0)
+        self._beat, self._save = Heartbeat(_BEAT_S, _AWAY_BEAT_S), Every(5.0)
 
     def run(self) -> int:
         """Watch until told to end."""
@@ -53,10 +53,9 @@ class NodeAgent:
             self._core.put(found)
             self._remember()
         self._core.heard()
-        if self._beat.due(now):
+        if self._beat.beats(now, away=self._core.sender.away):
             beat = Observation(Kind.HEARTBEAT, stamp(), None, {"ranks": {}, "log_at": None})
             self._core.put([beat, *self._core.dropped(self._probe.take_dropped())], at_once=True)
-            self._beat.interval_s = _AWAY_BEAT_S if self._core.sender.away else _BEAT_S
         if self._save.due(now):
             self._remember()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent import proc
 from agent.clock import stamp
-from agent.core import Core, Every
+from agent.core import Core, Every, Heartbeat
 from agent.departures import Departures
 from agent.follow import Position
 from agent.framing import RankMap
@@ -54,7 +54,7 @@ class PodAgent:
         self._pod: PodFile | None = None
         self._podfile_marks: tuple[int, int] | None = None
         self._gone_at: float | None = None
-        self._beat, self._scan = Every(_BEAT_S), Every(_EAGER_S)
+        self._beat, self._scan = Heartbeat(_BEAT_S, _AWAY_BEAT_S), Every(_EAGER_S)
         self._slow = Every(1.0)
         self._over = False
         self._file, self._save = Every(0.2), Every(_SAVE_S)
@@ -96,7 +96,7 @@ class PodAgent:
         if self._workers is not None:
             self._tell_exits(self._workers, now)
         self._tell_progress(now)
-        if self._beat.due(now):
+        if self._beat.beats(now, away=self._core.sender.away):
             self._heartbeat()
         if self._save.due(now):
             self._remember()
@@ -181,8 +181,6 @@ class PodAgent:
         told = [*self._progress.take(), Observation(Kind.HEARTBEAT, stamp(), None, data)]
         self._core.put([*told, *self._core.dropped(self._logs.take_dropped())], at_once=True)
         self._beat.interval_s = _HEAVY_BEAT_S if time.perf_counter() - began > _HEAVY_S else _BEAT_S
-        if self._core.sender.away:
-            self._beat.interval_s = _AWAY_BEAT_S
 
     def _weigh(self) -> dict[str, dict[str, Any]]:
         ranks: dict[str, dict[str, Any]] = {}

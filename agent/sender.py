@@ -19,9 +19,9 @@ from agent.settings import Token
 from agent.wire import Reply
 
 PATH = "/api/v1/agent/reports"
-_TIMEOUT_S = 10.0
+_CONNECT_S, _ANSWER_S = 3.0, 10.0
 _FIRST_WAIT_S = 0.25
-_LONGEST_WAIT_S = 5.0
+_LONGEST_WAIT_S = 3.0  # a master that is back must not take our patience for silence
 _REFUSED_WAIT_S = 30.0  # a wrong token is seldom mended within seconds
 _MAX_REPLY = 256 << 10
 
@@ -105,7 +105,9 @@ class Client:
     def _exchange(self, body: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
         if self._connection is None:
             kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            self._connection = kind(self._host, self._port, timeout=_TIMEOUT_S)
+            self._connection = kind(self._host, self._port, timeout=_CONNECT_S)
+            self._connection.connect()
+            self._connection.sock.settimeout(_ANSWER_S)
         self._connection.request("POST", self._path, body, headers)
         return self._connection.getresponse()
 

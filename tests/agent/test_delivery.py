@@ -242,3 +242,17 @@ def test_wrong_usage_is_one_line_and_exit_2(pod: Any, env: dict[str, str], named
     assert pod.watch(**env).wait(10) == 2
     (line,) = pod.agent_log().splitlines()
     assert named in line
+
+
+def test_a_returning_master_hears_of_the_agent_before_it_takes_it_for_lost(
+    pod: Any, master: Any, until: Any
+) -> None:
+    pod.python(LOOP)
+    pod.watch()
+    master.wait_for("process_started")
+    master.close()
+    time.sleep(4)  # by now the agent waits its longest between tries, and beats seldom
+    master.open()
+    back = time.monotonic()
+    until(lambda: [post for post in master.taken() if post.at > back], "its first word", 6)
+    until(lambda: len([post for post in master.taken() if post.at > back + 1]) > 3, "its usual rhythm", 6)
