@@ -9,7 +9,7 @@ DEMO ?=
 BIN := .venv/bin
 export PYTHON TORCH TORCH_INDEX
 
-.PHONY: help demo test lint format setup lock clean
+.PHONY: help demo test lint format setup dev lock clean
 
 help: ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -35,7 +35,10 @@ format: ## put the code into shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-setup: ## make .venv ready for development
+setup: ## make .venv ready to run faultcast
+	@.ci/setup runtime
+
+dev: ## make .venv ready for development
 	@.ci/setup dev
 
 lock: ## pin the dependencies anew (needs uv)

@@ -14,6 +14,7 @@ from master.cli.output import (
     print_items,
     print_json,
     print_table,
+    print_text,
     say,
     seconds,
     time_of,
@@ -75,7 +76,10 @@ def get(
         print_json(document)
         return
     print_facts(document, [name for name in document if name not in _LAST])
-    print_facts(document.get("message") or {})
+    message = document.get("message")
+    if message:
+        say("message")
+        print_text(f"{message['title']}\n{message['text']}")
     attempts = document.get("attempts") or []
     if attempts:
         head = ("N", "PART", "STARTED", "OUTCOME", "HTTP", "CODE", "TOOK", "PROVIDER SAID")

@@ -46,6 +46,12 @@ def print_items(
         note(empty)
 
 
+def print_text(text: str) -> None:
+    """Several lines, each made printable."""
+    for line in text.splitlines():
+        say(line)
+
+
 def print_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     from rich.console import Console  # noqa: PLC0415  only people need it
     from rich.table import Table  # noqa: PLC0415
