@@ -136,7 +136,10 @@ def from_document(data: object, where: str) -> Bundle:
     first = min((line.at for line in lines), default=datetime(1970, 1, 1, tzinfo=UTC))
     start = world.get("job_start")
     started = _time(start, f"{where}: world.job_start") if start is not None else first
-    nodes = [_node(entry, f"{where}: world.nodes[{at}]") for at, entry in enumerate(world.get("nodes") or [])]
+    told = world.get("nodes") or []
+    if not isinstance(told, list):
+        raise BundleError(f"{where}: world.nodes must be a list")
+    nodes = [_node(entry, f"{where}: world.nodes[{at}]") for at, entry in enumerate(told)]
     origins = {
         (line.node, line.rank, line.text): (where, at + 1) for at, line in reversed(list(enumerate(lines)))
     }

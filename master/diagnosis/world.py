@@ -26,7 +26,7 @@ class World:
             seen.rank: self.pods[seen.pod]
             for seen in self.case.seen
             if seen.kind in (Kind.PROCESS_STARTED, Kind.PROCESS_EXITED) and seen.rank is not None
-            if seen.pod in self.pods
+            if seen.pod in self.pods and (len(self.pods) == 1 or not self.pods[seen.pod].ranks)
         }
         return heard | declared
 
