@@ -5,9 +5,8 @@ from email.utils import parseaddr
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
-from urllib3.util import parse_url
 
-from channels.transport import SCHEMES, malformed
+from channels.transport import SCHEMES, host_of, malformed
 
 MAX_URL = 2048
 _MOBILE = re.compile(r"\+?\d[\d-]{4,19}")
@@ -72,7 +71,7 @@ Sender = Annotated[str, AfterValidator(_sender), Field(max_length=320)]
 
 def unusual_host(url: SecretStr, *usual: str) -> tuple[str, ...]:
     """A warning if a robot's URL is not on its provider's own host."""
-    host = parse_url(url.get_secret_value()).host or ""
+    host = host_of(url.get_secret_value())
     if host in usual:
         return ()
     return (f"webhook_url: the host is not {' or '.join(usual)}; a relay must answer as the provider does",)

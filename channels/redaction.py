@@ -5,6 +5,7 @@ import html
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
@@ -21,9 +22,14 @@ PUBLIC_SEGMENTS = frozenset(
 
 def redact(text: str, secrets: Iterable[str], *, limit: int = MAX_BYTES) -> str:
     """`text` without the secrets in any form they may travel in, at most `limit` bytes of UTF-8."""
-    pattern = _pattern(tuple(sorted({secret for secret in secrets if len(secret) >= MIN_LENGTH})))
-    clean = pattern.sub(HIDDEN, text) if pattern is not None else text
-    return clip(clean, limit)
+    forms = _forms_of(tuple(sorted({secret for secret in secrets if len(secret) >= MIN_LENGTH})))
+    if forms is None:
+        return clip(text, limit)
+    # No more is read than can be kept. A secret that the window's end cuts through would not be
+    # recognised, so where there is an end, as much as the longest form is given up.
+    window = text[: limit + forms.longest]
+    clean = forms.pattern.sub(HIDDEN, window)
+    return clip(clean if len(window) == len(text) else clean[: -forms.longest] + "…", limit)
 
 
 def clip(text: str, limit: int = MAX_BYTES) -> str:
@@ -61,13 +67,20 @@ def in_header(value: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class _Forms:
+    pattern: re.Pattern[str]
+    longest: int
+
+
 @lru_cache(maxsize=1024)
-def _pattern(secrets: tuple[str, ...]) -> re.Pattern[str] | None:
+def _forms_of(secrets: tuple[str, ...]) -> _Forms | None:
     forms = {form for secret in secrets for form in _forms(secret) if len(form) >= MIN_LENGTH}
     if not forms:
         return None
     longest_first = sorted(forms, key=lambda form: (-len(form), form))
-    return re.compile("|".join(re.escape(form) for form in longest_first), re.IGNORECASE)
+    pattern = re.compile("|".join(re.escape(form) for form in longest_first), re.IGNORECASE)
+    return _Forms(pattern, len(longest_first[0]))
 
 
 def _forms(secret: str) -> set[str]:

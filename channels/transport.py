@@ -3,6 +3,7 @@
 import http.client
 import io
 import json
+import logging
 import re
 import socket
 import ssl
@@ -24,7 +25,8 @@ from channels.addresses import Cidr, parse
 from channels.dialling import ForbiddenTarget, Guard, NotSent, TimedReader, Unanswered, in_words
 
 __all__ = [
-    "ForbiddenTarget", "Network", "NotSent", "Response", "Unanswered", "check_target", "encode", "malformed",
+    "ForbiddenTarget", "Network", "NotSent", "Response", "Unanswered",
+    "check_target", "encode", "host_of", "malformed",
 ]  # fmt: skip
 
 MAX_BODY = 64 * 1024
@@ -32,6 +34,10 @@ SAVE_LOOKUP_S = 3.0  # a name that cannot be looked up so long is judged when it
 CONNECTIONS_PER_HOST = 64
 HOSTS = 512
 SCHEMES = ("http", "https")
+
+# They tell whole URLs, keys and all, at DEBUG and on a malformed answer at WARNING.
+for _talker in ("urllib3.connection", "urllib3.connectionpool"):
+    logging.getLogger(_talker).addFilter(lambda _record: False)
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,11 @@ class Response:
         except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
+
+
+def host_of(url: str) -> str:
+    """The host of a well-formed URL."""
+    return urllib3.util.parse_url(url).host or ""
 
 
 def encode(document: Any) -> bytes:
@@ -86,7 +97,7 @@ def check_target(url: str, allow: tuple[Cidr, ...] | None) -> None:
     if reason is not None:
         raise ForbiddenTarget(reason)
     try:
-        Guard(allow).addresses(urllib3.util.parse_url(url).host or "", SAVE_LOOKUP_S)
+        Guard(allow).addresses(host_of(url), SAVE_LOOKUP_S)
     except ForbiddenTarget:
         raise
     except NotSent:
@@ -168,8 +179,7 @@ class Network:
     def _pool(self, url: str) -> urllib3.PoolManager:
         if self.proxy is None:
             return self._direct
-        host = urllib3.util.parse_url(url).host or ""
-        if _is_listed(host, self.no_proxy):
+        if _is_listed(host_of(url), self.no_proxy):
             return self._direct
         # The proxy dials, so the target can only be judged by what its name means here.
         check_target(url, self.allow)

@@ -87,3 +87,11 @@ def test_clipped_at_four_kilobytes_and_not_inside_a_character():
     assert len(shown.encode()) <= 4096
     assert shown.endswith("训…")
     assert clip("short") == "short"
+
+
+@pytest.mark.parametrize("offset", range(-40, 5))
+def test_a_secret_at_the_end_of_what_is_kept(offset):
+    """However the text before it shrinks by what was hidden in it."""
+    secret = "CANARYsecret0123456789"
+    text = (secret + " ") * 30 + "x" * (4096 - 30 * (len(secret) + 1) + offset) + secret + "y" * 9000
+    assert "CANARY" not in redact(text, [secret])

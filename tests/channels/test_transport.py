@@ -190,6 +190,14 @@ def test_what_is_no_answer_is_unanswered(reply):
     assert "secret-path" not in str(lost.value)
 
 
+def test_no_library_logs_the_url(caplog):
+    caplog.set_level("DEBUG")
+    odd = b"HTTP/1.1 200 OK\r\n: no name\r\n\xff\xfe\r\nContent-Length: 2\r\n\r\n{}"
+    with serving(saying(odd)) as port, suppress(Unanswered):
+        network().request("POST", f"http://127.0.0.1:{port}/hook?access_token=CANARY123", json={})
+    assert "CANARY123" not in caplog.text
+
+
 def test_connections_are_kept_and_shared_by_threads():
     with StandIn() as providers:
         url = providers.robot("webhook").url
