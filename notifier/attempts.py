@@ -6,9 +6,9 @@ Also the channel's pace, which is counted from them.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import func, insert, literal, or_, select, update
+from sqlalchemy import Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from channels.base import Answer, Limit, Outcome
@@ -20,6 +20,27 @@ from notifier.storage import Instant
 WORKER_LOST = "worker_lost"
 LONGEST_SEND = timedelta(minutes=10)  # a mail to a slow server
 TRIGGER_RETRY = "retry"
+
+
+# On every alert's way, so built once, and without the ORM's help.
+_DELIVERIES, _ATTEMPTS = cast(Table, Delivery.__table__), cast(Table, Attempt.__table__)
+_BEGIN = (
+    _DELIVERIES.update()
+    .where(
+        _DELIVERIES.c.id == bindparam("id_"),
+        _DELIVERIES.c.lease_token == bindparam("token"),
+        _DELIVERIES.c.state == "sending",
+    )
+    .values(
+        attempt_count=bindparam("count"),
+        first_attempt_at=func.coalesce(_DELIVERIES.c.first_attempt_at, bindparam("now", type_=Instant)),
+        lease_until=bindparam("until"),
+        next_attempt_at=bindparam("until"),
+    )
+    .returning(_DELIVERIES.c.id)
+)
+_BEGIN_WITH_MESSAGE = _BEGIN.values(message=bindparam("shown"))
+_INSERT = _ATTEMPTS.insert().returning(_ATTEMPTS.c.id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,40 +80,30 @@ def intend(session: Session, intent: Intent, now: datetime) -> Written:
         turn = pace.turns(intent.limits, sends, now, intent.sends)[-1]
         if turn > now:
             return Written(None, turn)
-    values: dict[str, Any] = {
-        "attempt_count": intent.n,
-        "first_attempt_at": func.coalesce(Delivery.first_attempt_at, literal(now, Instant)),
-        "lease_until": now + LEASE,
-        "next_attempt_at": now + LEASE,
-    }
-    if intent.message is not None:
-        values["message"] = dict(intent.message)
-    if not _is_ours(session, intent.delivery_id, intent.token, values):
+    ours = {"id_": intent.delivery_id, "token": intent.token, "count": intent.n}
+    ours |= {"now": now, "until": now + LEASE}
+    if intent.message is None:
+        found = session.execute(_BEGIN, ours).first()
+    else:
+        found = session.execute(_BEGIN_WITH_MESSAGE, {**ours, "shown": dict(intent.message)}).first()
+    if found is None:
         return Written(None)
     made = session.execute(
-        insert(Attempt)
-        .values(
-            delivery_id=intent.delivery_id,
-            channel_id=intent.channel_id,
-            n=intent.n,
-            part=intent.part,
-            parts=intent.parts,
-            trigger=intent.trigger,
-            lease_token=intent.token,
-            started_at=now,
-            possible_duplicate=intent.possible_duplicate,
-            recipients=[],
-        )
-        .returning(Attempt.id)
+        _INSERT,
+        {
+            "delivery_id": intent.delivery_id,
+            "channel_id": intent.channel_id,
+            "n": intent.n,
+            "part": intent.part,
+            "parts": intent.parts,
+            "trigger": intent.trigger,
+            "lease_token": intent.token,
+            "started_at": now,
+            "possible_duplicate": intent.possible_duplicate,
+            "recipients": [],
+        },
     )
     return Written(made.scalar_one())
-
-
-def _is_ours(session: Session, delivery_id: str, token: str, values: Mapping[str, Any]) -> bool:
-    ours = (Delivery.id == delivery_id, Delivery.lease_token == token, Delivery.state == "sending")
-    statement = update(Delivery).where(*ours).values(**values).returning(Delivery.id)
-    options = {"synchronize_session": False}
-    return session.execute(statement, execution_options=options).first() is not None
 
 
 def complete(session: Session, attempt_id: int, answer: Answer, now: datetime) -> None:

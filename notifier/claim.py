@@ -6,9 +6,10 @@ What waits for its turn is claimed by nobody, so it can still be merged.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 import structlog
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -33,12 +34,61 @@ LOCKED_WAIT = timedelta(milliseconds=20)
 log = structlog.get_logger()
 
 
+# Built once: to build a statement takes longer than to run it, and a claim is on every alert's way.
+_DUE = select(Channel).where(
+    Channel.id.in_(
+        select(Delivery.channel_id).where(
+            OPEN, Delivery.shard == bindparam("shard"), Delivery.next_attempt_at <= bindparam("now")
+        )
+    ),
+    Channel.id.not_in(bindparam("but", expanding=True)),
+)
+_DUE_LOCKED = _DUE.order_by(Channel.id).limit(MAX_CHANNELS).with_for_update(skip_locked=True)
+_DUE_COUNT = select(func.count()).select_from(_DUE.subquery())
+_OPEN_ROWS = (
+    select(
+        Delivery.id, Delivery.order_key, Delivery.severity, Delivery.next_attempt_at, Delivery.expires_at,
+        Delivery.is_digest, Delivery.state, Delivery.attempt_count, Delivery.why,
+    )
+    .where(
+        OPEN, Delivery.shard == bindparam("shard"),
+        Delivery.channel_id == bindparam("channel"), Delivery.merged_into.is_(None),
+    )
+    .order_by(Delivery.id)
+    .limit(MAX_CANDIDATES)
+)  # fmt: skip
+_LEASE = (
+    update(Delivery)
+    .where(
+        Delivery.id.in_(bindparam("ids", expanding=True)),
+        Delivery.state.in_(UNSENT),
+        Delivery.merged_into.is_(None),
+    )
+    .values(
+        state="sending",
+        lease_token=bindparam("token"),
+        lease_until=bindparam("until"),
+        next_attempt_at=bindparam("until"),
+    )
+    .returning(Delivery)
+)
+
+
+class ChannelError(Exception):
+    """Something is wrong with one channel's deliveries; the others of its shard are claimed without it."""
+
+    def __init__(self, channel_id: str) -> None:
+        super().__init__(channel_id)
+        self.channel_id = channel_id
+
+
 @dataclass
 class Claim:
     """What a claim brought.
 
     Attributes:
-        ids: deliveries that are ours by `token`.
+        rows: deliveries that are ours by `token`, in the order in which they are to be sent.
+        channels: theirs, by id.
         wake: shards in which it made work.
         again_at: something waits for its turn, or for another worker's claim to end, until then.
         is_starved: something is due for which there is no thread.
@@ -46,7 +96,8 @@ class Claim:
     """
 
     token: str
-    ids: list[str] = field(default_factory=list)
+    rows: list[Delivery] = field(default_factory=list)
+    channels: dict[str, Channel] = field(default_factory=dict)
     wake: set[int] = field(default_factory=set)
     again_at: datetime | None = None
     is_starved: bool = False
@@ -58,67 +109,62 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claiming:
-    """One claim, in the caller's transaction."""
+    """One claim, in the caller's transaction. `but`: channels left alone, because they made trouble."""
 
     session: Session
     token: str
     slots: Slots
     now: datetime
+    but: frozenset[str] = frozenset()
 
     def shard(self, shard: int) -> Claim:
         """Claim what is due in a shard, as far as there are slots for it."""
         claim = Claim(self.token)
-        wanted = self._due_channels(shard)
-        claim.is_partial = len(wanted) > MAX_CHANNELS
-        locked = self._lock(wanted[:MAX_CHANNELS])
-        for channel in locked:
-            self._apart(channel, claim)
-        if len(locked) < len(wanted[:MAX_CHANNELS]):
-            missing = set(wanted[:MAX_CHANNELS]) - {channel.id for channel in locked}
-            self._without_channel(missing, shard, claim)
+        channels = self._lock_due(shard, claim)
+        claim.is_partial = len(channels) == MAX_CHANNELS
+        for channel in channels:
+            try:
+                self._channel(channel, claim)
+            except DBAPIError:
+                raise
+            except Exception as error:
+                log.exception("channel_not_claimed", channel=channel.id)
+                raise ChannelError(channel.id) from error
         move_on(self.session, shard)
         return claim
 
-    def _apart(self, channel: Channel, claim: Claim) -> None:
-        """What goes wrong with one channel must not hold up the others of its shard."""
-        before = len(claim.ids)
-        try:
-            with self.session.begin_nested():
-                self._channel(channel, claim)
-        except DBAPIError:
-            raise
-        except Exception:
-            log.exception("channel_not_claimed", channel=channel.id)
-            del claim.ids[before:]
-
-    def _due_channels(self, shard: int) -> list[str]:
-        due = select(Delivery.channel_id).where(
-            OPEN, Delivery.shard == shard, Delivery.next_attempt_at <= self.now
-        )
-        return list(self.session.scalars(due.group_by(Delivery.channel_id).limit(MAX_CHANNELS + 1)))
-
-    def _lock(self, ids: Sequence[str]) -> Sequence[Channel]:
-        """On PostgreSQL those that no other worker claims right now; on SQLite nobody else writes at all."""
-        rows = select(Channel).where(Channel.id.in_(ids)).order_by(Channel.id)
-        return self.session.scalars(rows.with_for_update(skip_locked=True)).all()
+    def _lock_due(self, shard: int, claim: Claim) -> Sequence[Channel]:
+        """Channels with due deliveries. On PostgreSQL locked, without those that another worker claims on
+        right now; on SQLite nobody else writes at all."""
+        which = {"shard": shard, "now": self.now, "but": list(self.but)}
+        locked = self.session.scalars(_DUE_LOCKED, which).all()
+        if self.session.get_bind().dialect.name == "postgresql":
+            there = self.session.scalar(_DUE_COUNT, which)
+            if (there or 0) > len(locked):
+                claim.look_again(self.now + LOCKED_WAIT)
+        return locked
 
     def _channel(self, channel: Channel, claim: Claim) -> None:
         adapter = ADAPTERS.get(channel.kind)
-        self._recover(channel.id, channel.shard, adapter, claim)
+        rows = self._open_rows(channel)
+        lost = [row.id for row in rows if row.state == "sending" and row.next_attempt_at <= self.now]
+        if lost:
+            self._recover(lost, adapter, claim)
+            rows = self._open_rows(channel)
         if not channel.enabled:
-            self._close_unsent(channel.id, channel.shard, "suppressed", DISABLED)
+            self._close_unsent(channel)
         elif channel.health == "broken" or adapter is None:
             claim.wake |= hold(self.session, channel, self.now)
         else:
-            self._send(channel, adapter, claim)
+            self._send(channel, adapter, self._candidates(rows), claim)
 
-    def _send(self, channel: Channel, adapter: Adapter, claim: Claim) -> None:
-        rows = self._candidates(channel)
-        room = min(self.slots.room(channel.id, len(claim.ids)), MAX_SENDS - len(claim.ids))
+    def _send(self, channel: Channel, adapter: Adapter, rows: Sequence[Candidate], claim: Claim) -> None:
+        room = min(self.slots.room(channel.id, len(claim.rows)), MAX_SENDS - len(claim.rows))
         decided = plan(rows, self._turns(channel, adapter, len(rows)), room, self.now)
         self._expire(decided, claim)
         ids = [*decided.sends, *(gather(self.session, merge, self.now) for merge in decided.merges)]
-        claim.ids += self._lease(ids)
+        claim.rows += self._lease(ids)
+        claim.channels[channel.id] = channel
         self._wait(decided, claim)
         claim.is_starved |= len(ids) == room
 
@@ -129,18 +175,16 @@ class Claiming:
         sends = under_way(self.session, channel.id, adapter.limits, self.now) if adapter.limits else ()
         return pace.turns(adapter.limits, sends, start, count)
 
-    def _lease(self, ids: Sequence[str]) -> list[str]:
+    def _lease(self, ids: Sequence[str]) -> list[Delivery]:
         if not ids:
             return []
         until = self.now + LEASE
         ours = self.session.scalars(
-            update(Delivery)
-            .where(Delivery.id.in_(ids), Delivery.state.in_(UNSENT), Delivery.merged_into.is_(None))
-            .values(state="sending", lease_token=self.token, lease_until=until, next_attempt_at=until)
-            .returning(Delivery.id),
-            execution_options={"synchronize_session": False},
+            _LEASE,
+            {"ids": ids, "token": self.token, "until": until},
+            execution_options={"synchronize_session": False, "populate_existing": True},
         ).all()
-        return sorted(ours, key=ids.index)
+        return sorted(ours, key=lambda row: ids.index(row.id))
 
     def _expire(self, decided: Plan, claim: Claim) -> None:
         for row in self._rows(decided.expired):
@@ -153,19 +197,10 @@ class Claiming:
         self.session.execute(update(Delivery), until)
         claim.look_again(min(decided.waits.values()))
 
-    def _candidates(self, channel: Channel) -> list[Candidate]:
-        rows = self.session.execute(
-            select(
-                Delivery.id, Delivery.order_key, Delivery.severity, Delivery.next_attempt_at,
-                Delivery.expires_at, Delivery.is_digest, Delivery.state, Delivery.attempt_count, Delivery.why,
-            )
-            .where(
-                OPEN, Delivery.shard == channel.shard,
-                Delivery.channel_id == channel.id, Delivery.merged_into.is_(None),
-            )
-            .order_by(Delivery.id)
-            .limit(MAX_CANDIDATES)
-        ).all()  # fmt: skip
+    def _open_rows(self, channel: Channel) -> Sequence[Any]:
+        return self.session.execute(_OPEN_ROWS, {"shard": channel.shard, "channel": channel.id}).all()
+
+    def _candidates(self, rows: Sequence[Any]) -> list[Candidate]:
         keys = self._keys([row.id for row in rows if row.is_digest])
         return [
             Candidate(
@@ -191,46 +226,20 @@ class Claiming:
             found.setdefault(str(digest), set()).add(key)
         return found
 
-    def _recover(self, channel_id: str, shard: int, adapter: Adapter | None, claim: Claim) -> None:
+    def _recover(self, ids: Sequence[str], adapter: Adapter | None, claim: Claim) -> None:
         """Leases that ran out: their worker is lost, and perhaps what it sent is told."""
         lost = select(Delivery).where(
-            OPEN, Delivery.shard == shard, Delivery.channel_id == channel_id,
-            Delivery.state == "sending", Delivery.next_attempt_at <= self.now,
-        )  # fmt: skip
-        rows = self.session.scalars(lost.with_for_update(skip_locked=True)).all()
-        for row in rows:
-            claim.wake |= self._take_back(row, adapter)
+            Delivery.id.in_(ids), Delivery.state == "sending", Delivery.next_attempt_at <= self.now
+        )
+        for row in self.session.scalars(lost.with_for_update(skip_locked=True)).all():
+            claim.wake |= take_back(self.session, row, adapter, self.now)
         self.session.flush()
 
-    def _take_back(self, row: Delivery, adapter: Adapter | None) -> set[int]:
-        losses = give_up_lost(self.session, row, self.now)
-        row.lease_token, row.lease_until = None, None
-        row.state, row.next_attempt_at = ("retrying" if row.attempt_count else "pending"), self.now
-        if losses and adapter is not None:
-            known = retry.Tried(
-                row.id, row.tries, row.expires_at, resend_when_unknown=adapter.resend_when_unknown
-            )
-            verdict = retry.after_loss(known, losses, self.now)
-            row.state, row.tries, row.why = verdict.state, verdict.tries, verdict.why
-            row.next_attempt_at = verdict.again_at
-        return close(self.session, row, self.now)
-
-    def _without_channel(self, ids: set[str], shard: int, claim: Claim) -> None:
-        """Another worker claims on these now; or the channel is no more."""
-        there = set(self.session.scalars(select(Channel.id).where(Channel.id.in_(ids))))
-        if there:
-            claim.look_again(self.now + LOCKED_WAIT)
-        for channel_id in ids - there:
-            self._recover(channel_id, shard, None, claim)
-            self._close_unsent(channel_id, shard, "failed", GONE)
-
-    def _close_unsent(self, channel_id: str, shard: int, state: str, why: str) -> None:
+    def _close_unsent(self, channel: Channel) -> None:
         self.session.execute(
             update(Delivery)
-            .where(
-                OPEN, Delivery.shard == shard, Delivery.channel_id == channel_id, Delivery.state.in_(UNSENT)
-            )
-            .values(state=state, why=why, next_attempt_at=None),
+            .where(Delivery.channel_id == channel.id, Delivery.state.in_(UNSENT))
+            .values(state="suppressed", why=DISABLED, next_attempt_at=None),
             execution_options={"synchronize_session": False},
         )
 
@@ -238,6 +247,22 @@ class Claiming:
         if not ids:
             return ()
         return self.session.scalars(select(Delivery).where(Delivery.id.in_(ids)).order_by(Delivery.id)).all()
+
+
+def take_back(session: Session, row: Delivery, adapter: Adapter | None, now: datetime) -> set[int]:
+    """A delivery whose worker was lost is nobody's again; without an adapter its channel is no more."""
+    losses = give_up_lost(session, row, now)
+    row.lease_token = row.lease_until = None
+    row.state, row.next_attempt_at = ("retrying" if row.attempt_count else "pending"), now
+    if adapter is None:
+        row.state, row.why, row.next_attempt_at = "failed", GONE, None
+    elif losses:
+        again = adapter.resend_when_unknown
+        known = retry.Tried(row.id, row.tries, row.expires_at, resend_when_unknown=again)
+        verdict = retry.after_loss(known, losses, now)
+        row.state, row.tries, row.why = verdict.state, verdict.tries, verdict.why
+        row.next_attempt_at = verdict.again_at
+    return close(session, row, now)
 
 
 def due_shards(session: Session, now: datetime) -> list[int]:

@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from notifier import faultpoints, metrics
-from notifier.claim import Claim, Claiming, due_shards
+from notifier.claim import ChannelError, Claim, Claiming, due_shards
 from notifier.leases import RENEW_EVERY_S, Slots, renew
 from notifier.reaper import reap
 from notifier.sending import Tools, send
@@ -120,20 +120,34 @@ class Engine:
     def _claim(self, shard: int) -> tuple[Claim, Sequence[Task]]:
         store, since = self._tools.store, time.monotonic()
         token = secrets.token_hex(8)
-        with nullcontext() if store.is_postgres else self._tools.writer.turn, store.write() as session:
-            now = store.now(session)
-            claim = Claiming(session, token, self._slots, now).shard(shard)
-        if claim.again_at is not None:
-            self._look_in(claim.again_at - now)
-        if not claim.ids:
+        claim = self._claimed(shard, token)
+        if not claim.rows:
             return claim, ()
         faultpoints.hit("claimed")
         with store.read() as session:
-            tasks = load(session, claim.ids, token)
+            tasks = load(session, claim.rows, claim.channels, token)
         self._tools.leases.hold([task.row.id for task in tasks], token, since)
         for task in tasks:
             self._slots.take(task.row.channel_id, 1)
         return claim, tasks
+
+    def _claimed(self, shard: int, token: str) -> Claim:
+        """One committed claim; a channel that makes trouble is left out, and looked at again by the poll."""
+        store, trouble = self._tools.store, set[str]()
+        while True:
+            try:
+                with (
+                    nullcontext() if store.is_postgres else self._tools.writer.turn,
+                    store.write() as session,
+                ):
+                    now = store.now(session)
+                    claim = Claiming(session, token, self._slots, now, frozenset(trouble)).shard(shard)
+            except ChannelError as error:
+                trouble.add(error.channel_id)
+                continue
+            if claim.again_at is not None:
+                self._look_in(claim.again_at - now)
+            return claim
 
     def _send(self, task: Task) -> None:
         wake: set[int] = set()

@@ -6,15 +6,20 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from notifier.channels import release_held
+from notifier.claim import take_back
+from notifier.doorbell import SHARDS
 from notifier.model import Alert, Channel, Delivery
-from notifier.settle import expire
+from notifier.settle import OPEN, expire
 
 BATCH = 200
 
 
 def reap(session: Session, now: datetime) -> set[int]:
-    """Held deliveries that are too old, or whose channel was mended; alerts that ran out. Shards to wake."""
-    wake = _expire_held(session, now) | _release_mended(session, now)
+    """Held deliveries that are too old, or whose channel was mended or deleted; alerts that ran out.
+
+    Answers the shards to wake.
+    """
+    wake = _expire_held(session, now) | _release_mended(session, now) | _end_orphans(session, now)
     _close_alerts(session, now)
     return wake
 
@@ -35,6 +40,16 @@ def _release_mended(session: Session, now: datetime) -> set[int]:
     for channel in session.scalars(mended).all():
         release_held(session, channel, now)
         wake.add(channel.shard)
+    return wake
+
+
+def _end_orphans(session: Session, now: datetime) -> set[int]:
+    """What was on its way when its channel was deleted, and was not told."""
+    there = select(Channel.id).where(Channel.id == Delivery.channel_id)
+    due = (OPEN, Delivery.shard.in_(range(SHARDS)), Delivery.next_attempt_at <= now)
+    wake: set[int] = set()
+    for row in session.scalars(select(Delivery).where(*due, ~there.exists()).limit(BATCH)).all():
+        wake |= take_back(session, row, None, now)
     return wake
 
 

@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from channels.base import Outcome, Recipient
 from notifier.digests import members
 from notifier.model import Alert, Attempt, Channel, Delivery
 from notifier.wording import AlertView
+
+_ALERTS = select(Alert).where(Alert.id.in_(bindparam("ids", expanding=True)))
 
 
 @dataclass(frozen=True)
@@ -68,25 +70,23 @@ class _Read:
         )
 
 
-def load(session: Session, ids: Sequence[str], token: str) -> list[Task]:
-    """The tasks of a claim, in its order."""
-    rows = {row.id: row for row in session.scalars(select(Delivery).where(Delivery.id.in_(ids)))}
-    told_of: dict[str, list[Delivery]] = {row.id: [row] for row in rows.values() if not row.is_digest}
-    digests = [row.id for row in rows.values() if row.is_digest]
+def load(
+    session: Session, rows: Sequence[Delivery], channels: Mapping[str, Channel], token: str
+) -> list[Task]:
+    """The tasks of claimed deliveries, in their order."""
+    told_of: dict[str, list[Delivery]] = {row.id: [row] for row in rows if not row.is_digest}
+    digests = [row.id for row in rows if row.is_digest]
     for member in members(session, digests) if digests else ():
         told_of.setdefault(str(member.merged_into), []).append(member)
     everything = [row for group in told_of.values() for row in group]
     alerts = {row.alert_id for row in everything}
-    channels = {row.channel_id for row in rows.values()}
     read = _Read(
         told_of,
-        {row.id: row for row in session.scalars(select(Alert).where(Alert.id.in_(alerts)))},
-        {row.id: row for row in session.scalars(select(Channel).where(Channel.id.in_(channels)))},
-        _earlier(session, [row.id for row in (*everything, *rows.values()) if row.attempt_count]),
+        {row.id: row for row in session.scalars(_ALERTS, {"ids": list(alerts)})},
+        channels,
+        _earlier(session, [row.id for row in (*everything, *rows) if row.attempt_count]),
     )
-    return [
-        read.task(rows[one], token) for one in ids if one in rows and rows[one].channel_id in read.channels
-    ]
+    return [read.task(row, token) for row in rows]
 
 
 def _view(row: Delivery, alert: Alert) -> AlertView:

@@ -46,7 +46,14 @@ class Writer:
             DBAPIError: the database did not take it.
         """
         done: Future[T] = Future()
-        self._queue.put((work, done))
+        # Nobody else is at it: in this very thread it is done sooner.
+        if self._queue.empty() and self.turn.acquire(blocking=False):
+            try:
+                self._commit([(work, done)])
+            finally:
+                self.turn.release()
+        else:
+            self._queue.put((work, done))
         return done.result(timeout_s)
 
     def close(self) -> None:
@@ -60,14 +67,15 @@ class Writer:
             while len(batch) < MAX_BATCH and not self._queue.empty():
                 more = self._queue.get()
                 if more is None:
-                    self._commit(batch)
-                    return
+                    self._queue.put(None)  # for the next round
+                    break
                 batch.append(more)
-            self._commit(batch)
+            with self.turn:
+                self._commit(batch)
 
     def _commit(self, batch: list[tuple[Work, Future[Any]]]) -> None:
         try:
-            with self.turn, self._store.write() as session:
+            with self._store.write() as session:
                 results = [work(session) for work, _ in batch]
         except Exception as error:  # noqa: BLE001  a border: whoever waits gets the error, the thread lives
             self._blame(batch, error)
