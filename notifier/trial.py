@@ -93,7 +93,7 @@ class Trial:
             row.state, row.lease_token, row.lease_until = "sending", self.token, now + LEASE
             row.next_attempt_at, row.expires_at = now + LEASE, now + USEFUL
             session.flush()
-            (task,) = load(session, [row.id], self.token)
+            (task,) = load(session, [row], {channel.id: channel}, self.token)
             return task
 
     def _send(self, task: Task, made: Made) -> Answer:
