@@ -90,6 +90,11 @@ class Watched:
         now = proc.stat(self.pid)
         return now is None or now.start != self.start or (now.state in "ZX" and self._sole())
 
+    def alive(self) -> bool:
+        """Whether it runs still. A zombie leader whose threads are being ended is neither alive nor over."""
+        now = proc.stat(self.pid)
+        return now is not None and now.start == self.start and now.state not in "ZX"
+
     def _sole(self) -> bool:
         """A zombie leader may stand before threads that still run; then the process is not over."""
         with contextlib.suppress(OSError):

@@ -59,9 +59,13 @@ class Worker:
     start: int
 
 
-def assign(members: Iterable[Member], pod: PodShape) -> dict[int, Worker]:
-    """The workers by global rank."""
-    table = {member.pid: member for member in members if member.pid != pod.supervisor}
+def assign(members: Iterable[Member], pod: PodShape, *, python_only: bool = False) -> dict[int, Worker]:
+    """The workers by global rank. `python_only`: training was seen to be Python, so that what runs in its
+    place once it has ended is none."""
+    everyone = {member.pid: member for member in members}
+    supervisor = everyone.pop(pod.supervisor, None)
+    # between fork and exec a child still looks like the supervisor
+    table = {pid: one for pid, one in everyone.items() if supervisor is None or one.argv != supervisor.argv}
     told = [member for member in table.values() if member.rank is not None and member.local_rank is not None]
     if told:
         return _told_by_environment(told, table)
@@ -71,7 +75,9 @@ def assign(members: Iterable[Member], pod: PodShape) -> dict[int, Worker]:
         spawned = _spawned(tops, table, pod)
         if spawned:
             return spawned
-    top = _best(tops) or (main if main and main.age_s >= _SETTLED_S else None)
+    top = next((one for one in tops if is_python(one.argv)), None)
+    if top is None and not python_only:
+        top = _settled(tops) or _script(main, table)
     if top is None or pod.nproc > 1:
         return {}
     return {pod.rank: Worker(pod.rank, 0, top.pid, top.start)}
@@ -88,6 +94,10 @@ def is_launcher(argv: tuple[str, ...]) -> bool:
         return False
     module, script = _python_target(argv)
     return module in _LAUNCHER_MODULES or _name(script) in _WRAPPERS
+
+
+def _is_shell(argv: tuple[str, ...]) -> bool:
+    return bool(argv) and _name(argv[0]) in _SHELLS
 
 
 def is_python(argv: tuple[str, ...]) -> bool:
@@ -151,11 +161,16 @@ def _tops(table: Mapping[int, Member], main: Member | None) -> list[Member]:
     return sorted(found, key=lambda member: member.start)
 
 
-def _best(tops: list[Member]) -> Member | None:
-    """The Python program, else whatever else has run for a while: not a shell's passing `sleep`."""
-    pythons = [member for member in tops if is_python(member.argv)]
-    settled = [member for member in tops if member.argv and member.age_s >= _SETTLED_S]
-    return next(iter(pythons or settled), None)
+def _settled(tops: list[Member]) -> Member | None:
+    """A program of another language that has run for a while: not a shell's passing `sleep`."""
+    return next((member for member in tops if member.argv and member.age_s >= _SETTLED_S), None)
+
+
+def _script(main: Member | None, table: Mapping[int, Member]) -> Member | None:
+    """A shell script that is itself all the training there is; not one whose launcher has yet to start it."""
+    if main is None or main.age_s < _SETTLED_S:
+        return None
+    return main if all(_is_shell(one.argv) or not is_launcher(one.argv) for one in table.values()) else None
 
 
 def _spawned(tops: list[Member], table: Mapping[int, Member], pod: PodShape) -> dict[int, Worker]:

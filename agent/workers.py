@@ -10,7 +10,7 @@ from agent import proc
 from agent.clock import rfc3339, stamp, utcnow
 from agent.exits import Exit, Watched
 from agent.framing import RankMap
-from agent.ranks import Member, PodShape, Worker, assign
+from agent.ranks import Member, PodShape, Worker, assign, is_python
 from agent.redact import command_line
 from agent.wire import Kind, Observation
 
@@ -64,10 +64,12 @@ class Workers:
     _watches: dict[int, _Watch] = field(default_factory=dict)
     _told: dict[int, _Told] = field(default_factory=dict)
     _members: Mapping[int, proc.Proc] = field(default_factory=dict)
+    _python_seen: bool = False
     _below: dict[int, list[int]] = field(default_factory=dict)
 
     def resume(self, workers: list[Worker]) -> None:
         """Watch on what an earlier life of the agent watched; what has ended since is told."""
+        self._python_seen = bool(self.known)
         for worker in workers:
             self._begin(worker)
 
@@ -80,14 +82,16 @@ class Workers:
         self._below = {}
         for one in self._members.values():
             self._below.setdefault(one.ppid, []).append(one.pid)
-        found = assign(self._described(), self.pod)
+        found = assign(self._described(), self.pod, python_only=self._python_seen)
         started = []
         for worker in found.values():
             if worker.pid in self._watches and self._watches[worker.pid].worker == worker:
                 continue
             self._replace(worker)
             self.changed_at = now
-            data = {"pid": worker.pid, "cmd": command_line(self._told[worker.pid].member.argv)}
+            argv = self._told[worker.pid].member.argv
+            self._python_seen = self._python_seen or is_python(argv)
+            data = {"pid": worker.pid, "cmd": command_line(argv)}
             started.append(Observation(Kind.PROCESS_STARTED, stamp(), worker.rank, data))
         self._map_pids()
         return started
@@ -184,9 +188,10 @@ class Workers:
         return [told.member for told in fresh.values()]
 
     def _replace(self, worker: Worker) -> None:
-        """A rank has another process now. The one before is watched on only if it is over already."""
+        """A rank has another process now. One that is dying is watched to its end, one that lives is not
+        the rank any more."""
         for pid, watch in list(self._watches.items()):
-            if watch.worker.rank == worker.rank and watch.ended_at is None and not watch.watched.ended():
+            if watch.worker.rank == worker.rank and watch.ended_at is None and watch.watched.alive():
                 watch.watched.close()
                 del self._watches[pid]
         self._begin(worker)

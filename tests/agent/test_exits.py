@@ -2,12 +2,18 @@
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+# SYS_exit (60) ends the calling thread alone
+LEADER_GONE = (
+    "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); time.sleep(1); "
+    "ctypes.CDLL(None).syscall(60, 0)"
+)
 LOOP = "import time\nwhile True: time.sleep(0.1)"
 
 
@@ -103,6 +109,18 @@ def test_an_unseen_worker_is_told_by_torchelastics_word(pod: Any, master: Any) -
     )
     told = exit_of(master, 4194000)
     assert (told["rank"], told["data"]["signal"], told["data"]["exit_code"]) == (3, 9, None)
+
+
+def test_a_process_whose_main_thread_is_gone_is_not_over_before_the_others_are(pod: Any, master: Any) -> None:
+    """So a killed process stands while its threads are stuck in a driver; and it is told once it is over."""
+    pod.run("sh", "-c", f"{sys.executable} -c '{LEADER_GONE}'; sleep 60")
+    pod.watch()
+    pid = master.wait_for("process_started", lambda one: "ctypes" in one["data"]["cmd"])["data"]["pid"]
+    master.wait_for("heartbeat", lambda one: one["data"]["ranks"].get("0", {}).get("state") == "Z")
+    time.sleep(1.5)  # looks for processes meanwhile find no other
+    os.kill(pid, signal.SIGKILL)
+    assert exit_of(master, pid)["data"]["signal"] == 9
+    assert len(master.observations("process_started")) == 1
 
 
 def test_the_agent_ends_with_the_pod_once_all_is_told(pod: Any, master: Any) -> None:

@@ -25,11 +25,11 @@ def main(*argv: str, age_s: float = 60.0) -> Member:
     return process(MAIN, argv, ppid=SUPERVISOR, age_s=age_s)
 
 
-def ranks(*members: Member, rank: int = 0, nproc: int = 1) -> dict[int, int]:
+def ranks(*members: Member, rank: int = 0, nproc: int = 1, python_only: bool = False) -> dict[int, int]:
     """Rank → pid."""
     everyone = [process(SUPERVISOR, ("python", "supervisor.py"), ppid=1), *members]
     shape = PodShape(rank, nproc, MAIN, SUPERVISOR)
-    return {rank: worker.pid for rank, worker in assign(everyone, shape).items()}
+    return {rank: worker.pid for rank, worker in assign(everyone, shape, python_only=python_only).items()}
 
 
 def test_a_plain_python_program_is_the_pods_rank() -> None:
@@ -73,6 +73,14 @@ def test_a_launcher_without_workers_yet_is_no_rank() -> None:
     assert ranks(main(*TORCHRUN), nproc=2) == {}
 
 
+def test_a_shell_is_no_rank_while_its_launcher_has_no_workers() -> None:
+    assert ranks(main("/bin/sh", "-c", "torchrun x"), process(30, TORCHRUN)) == {}
+
+
+def test_a_child_that_is_not_its_own_program_yet_is_no_rank() -> None:
+    assert ranks(process(MAIN, ("python", "supervisor.py"), ppid=SUPERVISOR, age_s=0.0)) == {}
+
+
 def test_workers_of_spawn_are_ranks_in_the_order_of_their_start() -> None:
     assert ranks(main(*TRAIN), process(31, SPAWNED), process(32, SPAWNED), rank=1, nproc=2) == {2: 31, 3: 32}
 
@@ -84,6 +92,12 @@ def test_workers_of_spawn_that_are_not_all_there_yet_are_not_guessed() -> None:
 def test_a_shells_passing_commands_are_no_rank() -> None:
     sleep = process(30, ("sleep", "1"), age_s=0.5)
     assert ranks(main("sh", "-c", "while true; do sleep 1; done"), sleep) == {0: MAIN}
+
+
+def test_what_runs_after_training_is_no_rank() -> None:
+    upload = process(30, ("./upload",), age_s=60)
+    assert ranks(main("sh", "-c", "x"), upload, python_only=True) == {}
+    assert ranks(main("sh", "-c", "x"), python_only=True) == {}
 
 
 def test_a_young_shell_is_not_yet_a_rank() -> None:
