@@ -1,5 +1,6 @@
 """Which addresses messages may go to: every public one, and the private ones that the operator admits."""
 
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 Address = IPv4Address | IPv6Address
@@ -60,6 +61,18 @@ def forbidden(address: Address, allow: tuple[Cidr, ...]) -> str | None:
     if isinstance(meant, IPv6Address) and meant not in GLOBAL_UNICAST:
         return _kind(meant) or "reserved"
     return _kind(meant)
+
+
+def is_listed(host: str, no_proxy: str) -> bool:
+    """Whether a host stands in a comma-separated list of hosts, domain suffixes and CIDRs (`*`: all)."""
+    address = parse(host.strip("[]"))
+    for entry in (part.strip().lower() for part in no_proxy.split(",")):
+        if entry == "*" or (entry and ("." + host.lower()).endswith("." + entry.lstrip("*."))):
+            return True
+        with suppress(ValueError):
+            if address is not None and address in ip_network(entry, strict=False):
+                return True
+    return False
 
 
 def _kind(address: Address) -> str | None:

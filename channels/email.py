@@ -83,6 +83,8 @@ class Email:
         server = MailServer.parse(url)
         sender = config.from_ or server.mail_from
         to = [one for one in dict.fromkeys((*config.to, *config.cc)) if only is None or one in only]
+        if not to:
+            return Answer(Outcome.DELIVERED, code="nobody_left", message="everybody was told before")
         mail = compose(part, config, sender, now)
         request = redact(f"MAIL FROM:<{parseaddr(sender)[1]}>\n{_shown(to, part)}", secrets)
         try:

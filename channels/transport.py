@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from ipaddress import ip_network
 from time import monotonic
 from typing import Any, ClassVar
 from urllib.parse import unquote
@@ -21,7 +20,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError, LocationValueError
 
-from channels.addresses import Cidr, parse
+from channels.addresses import Cidr, is_listed
 from channels.dialling import ForbiddenTarget, Guard, NotSent, TimedReader, Unanswered, in_words
 
 __all__ = [
@@ -144,8 +143,7 @@ class Network:
             NotSent: nothing left this machine (ForbiddenTarget: because it may not go there).
             Unanswered: it left, and no answer came.
         """
-        reason = malformed(url)
-        if reason is not None:
+        if (reason := malformed(url)) is not None:
             raise ForbiddenTarget(reason)
         content = encode(json) if body is None and json is not None else body
         sent = urllib3.HTTPHeaderDict({"User-Agent": "Faultcast", "Accept-Encoding": "identity"})
@@ -179,7 +177,7 @@ class Network:
     def _pool(self, url: str) -> urllib3.PoolManager:
         if self.proxy is None:
             return self._direct
-        if _is_listed(host_of(url), self.no_proxy):
+        if is_listed(host_of(url), self.no_proxy):
             return self._direct
         # The proxy dials, so the target can only be judged by what its name means here.
         check_target(url, self.allow)
@@ -279,14 +277,3 @@ def _lost(error: BaseException) -> str:
     if isinstance(error, urllib3.exceptions.TimeoutError):
         return "timed out"
     return "the connection failed"
-
-
-def _is_listed(host: str, no_proxy: str) -> bool:
-    address = parse(host.strip("[]"))
-    for entry in (part.strip().lower() for part in no_proxy.split(",")):
-        if entry == "*" or (entry and ("." + host.lower()).endswith("." + entry.lstrip("*."))):
-            return True
-        with suppress(ValueError):
-            if address is not None and address in ip_network(entry, strict=False):
-                return True
-    return False

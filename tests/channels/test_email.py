@@ -118,6 +118,11 @@ def test_all_are_named_only_those_still_to_be_told_are_sent_to(post, message):
     assert told(answer) == {B: DELIVERED}
 
 
+def test_when_nobody_is_left_nothing_is_sent(post, message):
+    assert post.send(message(), only=frozenset()).outcome is DELIVERED
+    assert post.providers.messages("email") == []
+
+
 def test_one_address_twice_is_told_once(post, message):
     assert told(post.send(message(), A, A, cc=[A])) == {A: DELIVERED}
 
