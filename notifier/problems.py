@@ -1,5 +1,6 @@
 """Everything that is refused is refused the same way: an RFC 9457 problem document that names the mend."""
 
+import traceback
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -116,7 +117,14 @@ async def _unavailable(_request: Request, error: Exception) -> Response:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    _log.error("request_failed", method=request.method, path=request.url.path, exc_info=error)
+    where = "".join(traceback.format_tb(error.__traceback__))  # no message, no values: they may be secret
+    _log.error(
+        "request_failed",
+        method=request.method,
+        path=request.url.path,
+        error=type(error).__name__,
+        where=where,
+    )
     return Problem(500, detail="an error of ours; it is in the server's log").response()
 
 

@@ -46,6 +46,7 @@ BODIES = {
 }
 
 
+@pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)  # no database is asked
 @pytest.mark.parametrize(("body", "headers", "status"), BODIES.values(), ids=BODIES)
 def test_a_hostile_body_is_one_problem(
     admin: httpx.Client, body: bytes, headers: dict[str, str], status: int
@@ -106,6 +107,7 @@ BEARERS = {
 }
 
 
+@pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)  # no database is asked
 @pytest.mark.parametrize("headers", BEARERS.values(), ids=BEARERS)
 def test_nobody_gets_in_without_a_token(admin: httpx.Client, headers: dict[str, Any]) -> None:
     del admin.headers["Authorization"]

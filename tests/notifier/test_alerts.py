@@ -1,0 +1,378 @@
+"""Alerts become deliveries in one transaction: by rules or names, once, resolved once, nobody forgotten."""
+
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+
+from notifier.alertconfigs import put_alert_config
+from notifier.alerts import NewAlert, Published, ack, publish, raise_channel_failing, resolve
+from notifier.channels import mended
+from notifier.doorbell import shard_of
+from notifier.ids import new_id
+from notifier.model import Alert, Channel, Delivery
+from notifier.problems import Problem
+from notifier.rules import AlertConfigModel
+from notifier.storage import Store
+
+NOW = datetime(2026, 11, 29, 4, tzinfo=UTC)  # noon in Shanghai
+EVENT = "evt_1"
+
+
+def at(minutes: float) -> datetime:
+    return NOW + timedelta(minutes=minutes)
+
+
+def add_channels(store: Store, *names: str, queue: str = "", **values: Any) -> None:
+    with store.write() as session:
+        for name in names:
+            channel_id = new_id("chn", NOW)
+            row = Channel(
+                id=channel_id, pool="default", queue=queue, name=name, kind="wecom", config={}, secrets="",
+                shard=shard_of(channel_id), created_at=NOW, updated_at=NOW, **values,
+            )  # fmt: skip
+            session.add(row)
+
+
+def set_rules(store: Store, *rules: dict[str, Any], job: str | None = None) -> None:
+    owner = ("job", job) if job else ("pool", "default")
+    with store.write() as session:
+        put_alert_config(session, owner, AlertConfigModel.model_validate({"rules": list(rules)}), NOW)
+
+
+def incident(*items: str, severity: str = "warning", **more: Any) -> NewAlert:
+    return NewAlert(
+        pool="default", item=items[0], items=items, severity=severity, title="rank 3 is gone",
+        **{"event_id": EVENT, "job_id": "job_1", "job_name": "llm", **more},
+    )  # fmt: skip
+
+
+def custom(**more: Any) -> NewAlert:
+    return NewAlert(
+        **{
+            "pool": "default",
+            "item": "custom",
+            "severity": "error",
+            "title": "disk full",
+            "token_id": "tok_1",
+            **more,
+        }
+    )
+
+
+def told(store: Store, new: NewAlert, now: datetime = NOW) -> Published:
+    with store.write() as session:
+        return publish(session, new, now)
+
+
+def resolved(store: Store, now: datetime = NOW, **which: Any) -> Published:
+    with store.write() as session:
+        return resolve(session, now=now, **(which or {"event_id": EVENT}))
+
+
+def log(store: Store) -> list[Delivery]:
+    with store.read() as session:
+        return list(session.scalars(select(Delivery).order_by(Delivery.id)))
+
+
+def lines(rows: Sequence[Delivery]) -> list[tuple[str, str, str, str]]:
+    return [(row.channel, row.status, row.trigger, row.state) for row in rows]
+
+
+def alert_of(store: Store, alert_id: str) -> Alert:
+    with store.read() as session:
+        return session.get_one(Alert, alert_id)
+
+
+def become(store: Store, channel: str, state: str, **values: Any) -> None:
+    with store.write() as session:
+        session.execute(update(Delivery).where(Delivery.channel == channel).values(state=state, **values))
+
+
+# --- who is told ---
+
+
+def test_rules_of_the_job_win_over_those_of_the_pool(store: Store) -> None:
+    add_channels(store, "pool-ding", "job-ding")
+    set_rules(store, {"channels": ["pool-ding"]})
+    told(store, incident("jobFT", job_id="job_without_rules"))
+    set_rules(store, {"channels": ["job-ding"]}, job="job_1")
+    told(store, incident("jobFT"))
+    assert [row.channel for row in log(store)] == ["pool-ding", "job-ding"]
+
+
+def test_one_incident_is_one_delivery_a_channel_headed_by_its_most_specific_item(store: Store) -> None:
+    add_channels(store, "all", "ft-only")
+    set_rules(store, {"channels": ["all"]}, {"channels": ["ft-only", "all"], "items": ["jobFT"]})
+    published = told(store, incident("jobHang", "jobFT", severity="error"))
+    rows = log(store)
+    assert {(row.channel, row.item, tuple(row.items), row.severity) for row in rows} == {
+        ("all", "jobHang", ("jobFT",), "error"),
+        ("ft-only", "jobFT", (), "warning"),
+    }
+    assert published.delivery_ids == tuple(row.id for row in rows)
+    assert published.shards == {row.shard for row in rows}
+
+
+def test_a_delivery_is_due_at_once_and_keeps_the_jobs_order(store: Store) -> None:
+    add_channels(store, "ding", language="en", timezone="UTC")
+    set_rules(store, {"channels": ["ding"], "fallback": ["ding", "mail"]})
+    told(store, incident("jobFT"))
+    (row,) = log(store)
+    assert (row.state, row.next_attempt_at, row.expires_at) == ("pending", NOW, NOW + timedelta(hours=24))
+    assert (row.order_key, row.language, row.timezone, row.fallback) == ("job:job_1", "en", "UTC", ["mail"])
+
+
+def test_queue_channels_stand_before_the_pools_of_the_same_name(store: Store) -> None:
+    add_channels(store, "ding")
+    add_channels(store, "ding", queue="q1")
+    set_rules(store, {"channels": ["ding"]})
+    told(store, incident("jobFT", queue="q1"))
+    told(store, incident("jobFT", queue="q2"))
+    with store.read() as session:
+        queues = dict(session.execute(select(Channel.id, Channel.queue)).all())
+    assert [queues[row.channel_id] for row in log(store)] == ["q1", ""]
+
+
+WHY = {
+    "no configuration": ([], "no rules"),
+    "no rule matches": ([{"channels": ["ding"], "items": ["jobHang"]}], "no rule matches"),
+    "below the severity": ([{"channels": ["ding"], "min_severity": "error"}], "no rule matches"),
+    "a channel that is gone": ([{"channels": ["gone"]}], "channel gone is not there"),
+}
+
+
+@pytest.mark.parametrize(("rules", "why"), WHY.values(), ids=WHY)
+def test_where_nobody_is_told_the_alert_says_why(store: Store, rules: list[dict[str, Any]], why: str) -> None:
+    add_channels(store, "ding")
+    if rules:
+        set_rules(store, *rules)
+    published = told(store, incident("jobFT"))
+    assert published.delivery_ids == ()
+    assert why in alert_of(store, published.alert_id).why
+
+
+def test_the_fallback_stands_in_for_a_channel_that_is_gone(store: Store) -> None:
+    add_channels(store, "mail")
+    set_rules(store, {"channels": ["gone"], "fallback": ["also-gone", "mail"]})
+    published = told(store, incident("jobFT"))
+    assert lines(log(store)) == [("mail", "firing", "fallback", "pending")]
+    assert "mail is told instead" in published.why
+
+
+def test_a_broken_channel_holds_and_its_fallback_is_told_at_once(store: Store) -> None:
+    add_channels(store, "ding", health="broken", health_why="wrong key")
+    add_channels(store, "mail")
+    set_rules(store, {"channels": ["ding"], "fallback": ["mail"]})
+    published = told(store, incident("jobFT"))
+    rows = log(store)
+    assert lines(rows) == [("ding", "firing", "alert", "held"), ("mail", "firing", "fallback", "pending")]
+    assert (rows[0].next_attempt_at, "broken" in rows[0].why) == (None, True)
+    assert published.delivery_ids == tuple(row.id for row in rows)
+    assert published.shards == {rows[1].shard}
+
+
+def test_a_disabled_channel_is_suppressed_and_says_so(store: Store) -> None:
+    add_channels(store, "ding", enabled=False)
+    set_rules(store, {"channels": ["ding"]})
+    told(store, incident("jobFT"))
+    (row,) = log(store)
+    assert (row.state, "disabled" in row.why) == ("suppressed", True)
+
+
+def test_quiet_hours_hold_back_by_the_servers_clock(store: Store) -> None:
+    add_channels(store, "ding")
+    set_rules(store, {"channels": ["ding"], "quiet_hours": "11:00-13:30"})
+    told(store, incident("jobFT"))
+    (row,) = log(store)
+    assert (row.state, row.next_attempt_at) == ("pending", at(90))
+    assert "quiet hours" in row.why
+
+
+@pytest.mark.parametrize("field", ["channels", "fallback"])
+def test_a_named_channel_that_is_not_there_is_refused_and_nothing_kept(store: Store, field: str) -> None:
+    add_channels(store, "ding")
+    with pytest.raises(Problem) as caught, store.write() as session:
+        publish(session, custom(**{"channels": ("ding",), field: ("ding", "nowhere")}), NOW)
+    assert caught.value.errors == ((f"{field}.1", "there is no channel nowhere in default"),)
+    with store.read() as session:
+        assert session.scalar(select(func.count()).select_from(Alert)) == 0
+
+
+# --- repeats ---
+
+
+def test_a_repeat_of_an_open_alert_is_counted_and_told_to_nobody(store: Store) -> None:
+    add_channels(store, "ding")
+    new = custom(channels=("ding",), dedup_key="disk", expires=timedelta(hours=1))
+    first, again = told(store, new), told(store, new, at(30))
+    assert (again.alert_id, again.delivery_ids, again.shards) == (first.alert_id, (), frozenset())
+    alert = alert_of(store, first.alert_id)
+    assert (alert.repeats, alert.last_at, alert.expires_at) == (1, at(30), at(90))
+
+
+DIFFERENT = {
+    "another token": {"token_id": "tok_2"},
+    "another source": {"source": "x"},
+    "another key": {"dedup_key": "y"},
+}
+
+
+@pytest.mark.parametrize("change", DIFFERENT.values(), ids=DIFFERENT)
+def test_it_is_no_repeat_of(store: Store, change: dict[str, Any]) -> None:
+    add_channels(store, "ding")
+    told(store, custom(channels=("ding",), dedup_key="disk"))
+    assert (
+        len(told(store, custom(**{"channels": ("ding",), "dedup_key": "disk", **change})).delivery_ids) == 1
+    )
+
+
+def test_an_alert_that_was_not_repeated_in_time_is_over(store: Store) -> None:
+    add_channels(store, "ding")
+    new = custom(channels=("ding",), dedup_key="disk", expires=timedelta(hours=1))
+    first, later = told(store, new), told(store, new, at(60))
+    assert first.alert_id != later.alert_id
+    assert len(later.delivery_ids) == 1
+    assert alert_of(store, first.alert_id).resolved_at == at(60)
+
+
+def test_eight_posters_at_once_make_one_alert(store: Store) -> None:
+    add_channels(store, "ding")
+    new = custom(channels=("ding",), dedup_key="disk", expires=timedelta(hours=1))
+    start, found = threading.Barrier(8), []
+
+    def post() -> None:
+        start.wait()
+        found.append(told(store, new))
+
+    threads = [threading.Thread(target=post) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({one.alert_id for one in found}) == 1
+    assert sorted(len(one.delivery_ids) for one in found) == [0] * 7 + [1]
+    assert alert_of(store, found[0].alert_id).repeats == 7
+    assert len(log(store)) == 1
+
+
+# --- the end of an alert ---
+
+
+def test_the_resolve_goes_to_whoever_was_told_once(store: Store) -> None:
+    add_channels(store, "ding", "errors")
+    set_rules(store, {"channels": ["ding"]}, {"channels": ["errors"], "min_severity": "error"})
+    told(store, incident("jobFT"))
+    become(store, "ding", "delivered")
+    first, again = resolved(store, at(1)), resolved(store, at(2))
+    assert lines(log(store)) == [
+        ("ding", "firing", "alert", "delivered"),
+        ("ding", "resolved", "resolve", "pending"),
+    ]
+    row = log(store)[1]
+    assert (row.item, row.severity, row.order_key) == ("jobRecovered", "info", "job:job_1")
+    assert (first.delivery_ids, again.delivery_ids) == ((row.id,), ())
+
+
+@pytest.mark.parametrize(
+    "state", ["pending", "retrying", "sending", "accepted", "unknown", "merged", "delivered"]
+)
+def test_it_goes_where_the_first_may_have_arrived_or_will(store: Store, state: str) -> None:
+    add_channels(store, "ding")
+    set_rules(store, {"channels": ["ding"], "min_severity": "warning"})
+    told(store, incident("jobFT"))
+    become(store, "ding", state)
+    assert len(resolved(store, at(1)).delivery_ids) == 1
+
+
+@pytest.mark.parametrize("state", ["failed", "expired", "suppressed"])
+def test_it_does_not_go_where_nothing_was_told(store: Store, state: str) -> None:
+    add_channels(store, "ding")
+    set_rules(store, {"channels": ["ding"]})
+    told(store, incident("jobFT"))
+    become(store, "ding", state)
+    assert resolved(store, at(1)).delivery_ids == ()
+
+
+def test_with_a_broken_channel_the_fallback_hears_of_it_once(store: Store) -> None:
+    add_channels(store, "ding", health="broken")
+    add_channels(store, "mail")
+    set_rules(store, {"channels": ["ding"], "fallback": ["mail"]})
+    told(store, incident("jobFT"))
+    become(store, "mail", "delivered")
+    resolved(store, at(1))
+    assert sorted(lines(log(store))[2:]) == [
+        ("ding", "resolved", "resolve", "held"), ("mail", "resolved", "resolve", "pending"),
+    ]  # fmt: skip
+
+
+def test_what_was_to_be_told_only_if_it_lasts_is_told_to_nobody(store: Store) -> None:
+    add_channels(store, "ding")
+    set_rules(store, {"channels": ["ding"], "items": ["jobFT"], "for_s": 300})
+    told(store, incident("jobFT"))
+    assert resolved(store, at(1)).delivery_ids == ()
+    (row,) = log(store)
+    assert (row.state, row.next_attempt_at, "over" in row.why) == ("suppressed", None, True)
+
+
+def test_a_rule_may_ask_for_recoveries_alone(store: Store) -> None:
+    add_channels(store, "ding", "boss")
+    set_rules(
+        store, {"channels": ["ding"], "items": ["jobFT"]}, {"channels": ["boss"], "items": ["jobRecovered"]}
+    )
+    told(store, incident("jobFT"))
+    resolved(store, at(1))
+    assert [(row.channel, row.status) for row in log(store)] == [
+        ("ding", "firing"), ("ding", "resolved"), ("boss", "resolved"),
+    ]  # fmt: skip
+
+
+def test_the_resolve_keeps_its_own_words(store: Store) -> None:
+    add_channels(store, "ding")
+    first = told(store, custom(channels=("ding",)))
+    resolved(store, at(1), alert_id=first.alert_id, title="disk cleaned", text="40 % free")
+    alert = alert_of(store, first.alert_id)
+    assert (alert.title, alert.status, alert.resolved_at) == ("disk full", "resolved", at(1))
+    assert alert.context["resolved"] == {"title": "disk cleaned", "text": "40 % free"}
+
+
+def test_the_first_to_acknowledge_stays(store: Store) -> None:
+    first = told(store, custom())
+    with store.write() as session:
+        row = session.get_one(Alert, first.alert_id)
+        ack(row, "li", at(1))
+        ack(row, "wang", at(2))
+    alert = alert_of(store, first.alert_id)
+    assert (alert.acked_by, alert.acked_at) == ("li", at(1))
+
+
+# --- a channel that fails ---
+
+
+def fail(store: Store, name: str, now: datetime = NOW) -> Published:
+    with store.write() as session:
+        channel = session.scalars(select(Channel).where(Channel.name == name)).one()
+        channel.health = "broken"
+        session.flush()
+        return raise_channel_failing(session, channel, "the key is wrong", now)
+
+
+def test_a_failing_channel_is_told_elsewhere_once_until_it_is_mended(store: Store) -> None:
+    add_channels(store, "ding", "mail")
+    set_rules(store, {"channels": ["ding", "mail"], "items": ["channelFailing"]})
+    first, again = fail(store, "ding"), fail(store, "ding", at(1))
+    assert lines(log(store)) == [("mail", "firing", "alert", "pending")]
+    assert again.alert_id == first.alert_id
+    with store.write() as session:
+        mended(session, session.scalars(select(Channel).where(Channel.name == "ding")).one(), at(2))
+    assert fail(store, "ding", at(3)).alert_id != first.alert_id
+
+
+def test_the_failing_channels_own_fallback_hears_of_it(store: Store) -> None:
+    add_channels(store, "ding", "mail")
+    set_rules(store, {"channels": ["ding"], "fallback": ["mail"], "items": ["channelFailing"]})
+    fail(store, "ding")
+    assert lines(log(store)) == [("mail", "firing", "fallback", "pending")]
