@@ -132,21 +132,29 @@ CUDA = (
         "152780: application or device; host evidence decides",
         isolate=Isolate.HOST_EVIDENCE,
     ),
+    # Libraries fail to set themselves up where memory is short.
     Signature(
-        "cuda.other",
-        r"CUDA error: (?P<error>.*)",
-        "unknown",
+        "cuda.library_memory",
+        r".*\b(?:CUBLAS|CUDNN|CUSOLVER)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED).*",
+        "cuda_oom",
         Role.CULPRIT,
-        "ml-eng",
-        isolate=Isolate.HOST_EVIDENCE,
+        "nvrx registry",
+        retryable=False,
     ),
     Signature(
         "cuda.library",
-        r".*\b(?:CUBLAS|CUDNN|CUSOLVER)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED|EXECUTION_FAILED|"
-        r"INTERNAL_ERROR).*",
+        r".*\b(?:CUBLAS|CUDNN|CUSOLVER)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR).*",
         "unknown",
         Role.CULPRIT,
         "nvrx registry",
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
+        "cuda.other",
+        r"CUDA error: (?P<error>.*)",
+        "gpu_hardware",
+        Role.CULPRIT,
+        "ml-eng: driver or device, and a check of neither without the kernel's word",
         isolate=Isolate.HOST_EVIDENCE,
     ),
 )

@@ -24,7 +24,9 @@ _C10 = re.compile(
 )
 _GROUP = re.compile(r"\[(?:PG [^\]]*?Rank (\d+)|Rank (\d+)|PG[^\]]*|c10d)\]:?\s*")
 # `E1129 15:58:00.825000 19613 torch/…/api.py:1002] `; `WARNING:torch.distributed.elastic.…:`.
-_GLOG = re.compile(r"(?P<level>[IWEF])\d{4} [\d:.]+(?: \d+)? (?P<file>\S{1,200}?\.(?:py|cc|cpp)):\d+\]\s*")
+_GLOG = re.compile(
+    r"(?P<level>[IWEF])\d{4}(?: [\d:.]+)?(?: \d+)? (?P<file>\S{1,200}?\.(?:py|cc|cpp)):\d+\]\s*"
+)
 _PYLOG = re.compile(
     r"\[?(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\]?(?:\s*[:|-]\s*|\s+)"
     r"(?:(?P<name>[a-z_][\w.]{0,120}\.[\w.]{1,80}):\s*)?"

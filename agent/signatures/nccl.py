@@ -162,8 +162,8 @@ NCCL = (
     ),
     Signature(
         "nccl.peer_closed",
-        r".*(?:Net ?: ?|socketProgress\w*: ?)(?:Connection closed by remote peer|Call to (?:recv|"
-        r"send)(?:msg)? (?:from|to)|Connect to) (?P<peer>[\w.:-]+?)(?:<\d+>)?(?: .*)?",
+        r".*(?:Net ?: ?|socket[A-Z]\w*: ?)(?:Connection closed by remote peer|Call to \w+ (?:from|to)|"
+        r"(?i:connect to)) (?P<peer>[\w.:-]+?)(?:<\d+>)?(?: .*)?",
         "network_tcp",
         Role.SYMPTOM,
         "socket.cc:58; nccl 795, 1232",

@@ -14,10 +14,20 @@ from agent.signatures.model import Match, Role, Signature
 from agent.signatures.nccl import NCCL
 from agent.signatures.process import PROCESS
 from agent.signatures.rendezvous import RENDEZVOUS
+from agent.signatures.schedulers import SCHEDULERS
 from agent.signatures.watchdog import WATCHDOG
 
 # Order decides where two forms fit: the special before the general.
-SIGNATURES: tuple[Signature, ...] = (*NCCL, *WATCHDOG, *RENDEZVOUS, *CUDA, *PROCESS, *LAUNCHER, *KERNEL)
+SIGNATURES: tuple[Signature, ...] = (
+    *NCCL,
+    *WATCHDOG,
+    *RENDEZVOUS,
+    *SCHEDULERS,
+    *CUDA,
+    *PROCESS,
+    *LAUNCHER,
+    *KERNEL,
+)
 _BY_ID = {one.id: one for one in SIGNATURES}
 CUSTOM = "custom"
 MAX_LINE = 8192  # agent.wire.MAX_TEXT: what is beyond cannot be reported anyway

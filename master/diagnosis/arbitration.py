@@ -21,7 +21,7 @@ _SAME_INCIDENT = timedelta(seconds=60)
 
 PLATFORM, MACHINE, PROCESS, UNCLEAR = range(4)
 _PLATFORM_NAMES = ("pod_", "node_lost")
-_UNCLEAR_NAMES = ("exit.code", "exit.aborted", "cuda.other", "cuda.library", "elastic.failed", "xid.action")
+_UNCLEAR_NAMES = ("exit.code", "exit.aborted", "cuda.other", "cuda.library", "dataloader.gone", "xid.action")
 _GENERIC_NAMES = ("python.exception", "python.path", "exit.")
 
 

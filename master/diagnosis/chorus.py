@@ -22,7 +22,7 @@ _FAMILIES = (
     (Cause.NETWORK_TCP, ("nccl.", "gloo.", "c10d.nccl_remote", "c10d.nccl_system", "c10d.store_lost",
                          "c10d.backend", "python.connection")),
     (Cause.HANG, ("c10d.hang", "c10d.heartbeat", "c10d.monitored")),
-    (Cause.EXTERNAL_STOP, ("elastic.death_signal", "exit.stopped", "python.interrupt")),
+    (Cause.EXTERNAL_STOP, ("slurm.cancelled", "elastic.death_signal", "exit.stopped", "python.interrupt")),
 )  # fmt: skip
 
 
@@ -69,8 +69,9 @@ def _read(cause: Cause, family: list[Sign], signs: Sequence[Sign], world: World)
         return Hearsay(cause, where, 0.7, False, True, told, "named" if node else "")
     if cause is Cause.NETWORK_TCP:
         node, reporters = _voted(family, world)
-        where = of_node(node, world) if node and len(reporters) > 1 else Culprit()
-        return Hearsay(cause, where, 0.5, False, True, told, "named" if where.node else "")
+        where = of_node(node, world) if node else Culprit()
+        confidence = 0.5 if len(reporters) > 1 else 0.4
+        return Hearsay(cause, where, confidence, False, True, told, "named" if where.node else "")
     if cause is Cause.EXTERNAL_STOP:
         return Hearsay(cause, _first_stopped(family, world), 0.6, False, True, told, "stopped")
     return Hearsay(cause, Culprit(), 0.4, False, True, told)
@@ -98,8 +99,8 @@ def _voted(family: Iterable[Sign], world: World) -> tuple[str | None, set[str]]:
     if len(ranked) > 1 and len(ranked[0][1]) <= len(ranked[1][1]):
         return None, set()
     node, reporters = ranked[0]
-    accused = any(node in voters for voters in votes.values())
-    if accused and len(reporters) == 1:  # each blames the other
+    speaks = any(sign.node == node for sign in family)
+    if speaks and len(reporters) == 1:  # one word against the other
         return None, set()
     return node, reporters
 

@@ -11,6 +11,7 @@ from master.casefile import Cause, Seen, Source
 from master.diagnosis.signs import Sign
 from master.diagnosis.world import World, as_int, captured_of
 
+LAUNCHERS = ("elastic.failed", "mpi.failed", "deepspeed.failed")  # their word on a worker's end
 _CRASHES = {signals.SIGSEGV, signals.SIGILL, signals.SIGFPE, signals.SIGSYS, signals.SIGTRAP}
 _STOPS = {signals.SIGTERM, signals.SIGINT, signals.SIGHUP, signals.SIGQUIT}
 # A launcher that gives up on its workers, and a pod whose main process ended, kill what is left of them.
@@ -70,15 +71,22 @@ def _end(seen: Seen, world: World) -> End | None:
         if code == 0 and not number:
             return None
         return _made(seen, world, code, number)
-    captured = captured_of(seen)
-    if seen.kind == Kind.LOG_MATCH and seen.data.get("signature") == "elastic.failed":
-        code = as_int(captured.get("exitcode"))
-        local = as_int(captured.get("local_rank"))
-        if code is None or local is None:
-            return None
-        rank = world.rank_at(seen.pod, seen.node, local)
-        return _made(seen, world, code, None, rank) if rank is not None else None
+    if seen.kind == Kind.LOG_MATCH and seen.data.get("signature") in LAUNCHERS:
+        return _launcher_said(seen, world)
     return None
+
+
+def _launcher_said(seen: Seen, world: World) -> End | None:
+    captured = captured_of(seen)
+    code, number = as_int(captured.get("exitcode")), as_int(captured.get("signal"))
+    if not code and not number:
+        return None
+    rank, local = as_int(captured.get("rank")), as_int(captured.get("local_rank"))
+    if rank is None and local is not None:
+        rank = world.rank_at(seen.pod, seen.node, local)
+        if rank is None:
+            return None
+    return _made(seen, world, code, number, rank)
 
 
 def _made(seen: Seen, world: World, code: int | None, number: int | None, rank: int | None = None) -> End:
@@ -150,7 +158,7 @@ def _ended_before(end: End, found: list[End]) -> bool:
 def _by_writer(lines: list[Sign]) -> Mapping[tuple[int | None, str | None, str], list[Sign]]:
     spoken: dict[tuple[int | None, str | None, str], list[Sign]] = {}
     for sign in lines:
-        if not sign.is_a("elastic.failed", "elastic.child_failed", "xid.", "memory.", "link."):
+        if not sign.is_a(*LAUNCHERS, "elastic.child_failed", "xid.", "memory.", "link."):
             spoken.setdefault(_writer(sign.rank, sign.pod, sign.node), []).append(sign)
     return spoken
 

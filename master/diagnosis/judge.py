@@ -9,7 +9,7 @@ from master.casefile import CaseFile, Culprit, Diagnosis, Want
 from master.diagnosis.arbitration import MACHINE, PLATFORM, Root, root_of
 from master.diagnosis.chorus import Hearsay, hearsay
 from master.diagnosis.culprit import locate
-from master.diagnosis.exits import End, ends, exit_signs
+from master.diagnosis.exits import LAUNCHERS, End, ends, exit_signs
 from master.diagnosis.hang import Hang, hang, told_hang
 from master.diagnosis.meaning import from_hang, from_hearsay, from_root, from_silence
 from master.diagnosis.platform import pod_signs
@@ -63,7 +63,7 @@ def _ended_well(case: CaseFile) -> bool:
 def _scene(case: CaseFile, world: World, now: datetime) -> Scene:
     lines = read_lines(case, world)
     found = ends(case.seen, world)
-    signs = [*(sign for sign in lines if not sign.is_a("elastic.failed")), *exit_signs(found, lines)]
+    signs = [*(sign for sign in lines if not sign.is_a(*LAUNCHERS)), *exit_signs(found, lines)]
     signs += pod_signs(case, world)
     return Scene(case, world, tuple(sorted(signs, key=lambda sign: sign.at)), tuple(found), now)
 
@@ -80,7 +80,19 @@ def _counts(sign: Sign, scene: Scene) -> bool:
     writer_ended = any(end.rank == sign.rank and end.rank is not None for end in scene.ends)
     if not writer_ended and handled(case, sign.at):
         return False
-    return bool(scene.ends) or case.after_the_fact or _stood_since(case, sign, scene.now)
+    if bool(scene.ends) or _stood_since(case, sign, scene.now):
+        return True
+    return case.after_the_fact and (sign.rank is not None or _others_suffer(sign, scene))
+
+
+def _others_suffer(sign: Sign, scene: Scene) -> bool:
+    """A machine's trouble is a fault of the run once somebody in it felt it."""
+    felt = (one for one in scene.signs if one.role is not Role.EVIDENCE and one.name != sign.name)
+    return not sign.trusted or any(not one.trusted for one in felt) or _told_of_silence(scene.case)
+
+
+def _told_of_silence(case: CaseFile) -> bool:
+    return any(seen.kind in ("heartbeat_missing", "no_progress") for seen in case.seen)
 
 
 def _stood_since(case: CaseFile, sign: Sign, now: datetime) -> bool:

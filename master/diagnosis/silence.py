@@ -93,7 +93,7 @@ def _silent(silent: list[RankView], case: CaseFile, cause: Cause, world: World) 
 
 def _told(case: CaseFile, world: World) -> Silence | None:
     """After the fact: what was written down of heartbeats that did not come."""
-    missing = [seen for seen in case.seen if seen.kind == "heartbeat_missing" and not _came_back(seen, case)]
+    missing = [seen for seen in case.seen if _is_silent(seen) and not _came_back(seen, case)]
     if not missing:
         return None
     ranks = {seen.rank for seen in missing if seen.rank is not None}
@@ -111,6 +111,12 @@ def _told(case: CaseFile, world: World) -> Silence | None:
     return Silence(
         FaultClass.HEARTBEAT_LOST, Cause.HEARTBEAT_LOST, culprit, missing[0].at, state, texts, confidence
     )
+
+
+def _is_silent(seen: Seen) -> bool:
+    if seen.kind == "no_progress":
+        return seen.rank is not None and seen.data.get("state") in ("D", *_STOPPED)
+    return seen.kind == "heartbeat_missing"
 
 
 def _came_back(seen: Seen, case: CaseFile) -> bool:

@@ -1,0 +1,55 @@
+"""What batch systems and other launchers than torchrun say: Slurm, mpirun, DeepSpeed."""
+
+from agent.signatures.model import Role, Signature, Trigger
+
+_CANCELLED = r"(?:slurmstepd: )?(?:error: )?\*\*\* (?:JOB|STEP) .* CANCELLED AT .*"
+
+SCHEDULERS = (
+    Signature(
+        "slurm.oom",
+        r"(?:slurmstepd: )?(?:error: )?Detected \d+ oom[_-]kill events? in .*",
+        "host_oom",
+        Role.CULPRIT,
+        "nvrx registry",
+        retryable=False,
+    ),
+    Signature(
+        "slurm.node_failure",
+        _CANCELLED + "DUE TO NODE FAILURE.*",
+        "node_down",
+        Role.CULPRIT,
+        "slurmstepd",
+        trigger=Trigger.AT_ONCE,
+        hardware=True,
+    ),
+    Signature(
+        "slurm.preempted",
+        _CANCELLED + "DUE TO (?:PREEMPTION|JOB REQUEUE).*",
+        "preempted",
+        Role.CULPRIT,
+        "slurmstepd",
+        trigger=Trigger.AT_ONCE,
+    ),
+    Signature(
+        "slurm.cancelled",
+        _CANCELLED,
+        "external_stop",
+        Role.SYMPTOM,
+        "slurmstepd",
+        trigger=Trigger.AT_ONCE,
+    ),
+    Signature(
+        "mpi.failed",
+        r".*process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>\d+).*",
+        "unknown",
+        Role.CULPRIT,
+        "Open MPI",
+    ),
+    Signature(
+        "deepspeed.failed",
+        r".*exits with return code = (?P<exitcode>-?\d+)",
+        "unknown",
+        Role.CULPRIT,
+        "deepspeed/launcher/launch.py",
+    ),
+)
