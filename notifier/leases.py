@@ -14,31 +14,27 @@ from notifier.model import Delivery
 
 LEASE = timedelta(seconds=5)
 RENEW_EVERY_S = 1.5
-SHARE = 4  # a channel may hold a fourth of the threads
+SHARE = 4  # a channel may hold a fourth of the senders
 
 
 class Slots:
-    """The sending threads. One slow provider never holds so many that another has to wait."""
+    """The sending threads. A slow provider holds a fourth of them at most, and the last fourth goes one by
+    one to channels that have none, so that many slow ones do not keep the next channel waiting either."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._share = max(1, total // SHARE)
+        self._reserve = total // SHARE
         self._busy: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def room(self, channel_id: str, promised: int = 0) -> int:
-        """How many more the channel may take: half of what is free, within its share.
-
-        `promised`: to other channels, and not taken yet.
-
-        So however many providers hang, the next channel finds a thread, until every one is taken by
-        another channel.
-        """
+        """How many more the channel may take. `promised`: to other channels, and not taken yet."""
         with self._lock:
             free, mine = self._total - self._busy.total() - promised, self._busy[channel_id]
-            if free <= 0:
-                return 0
-            return max(0, min(self._share - mine, free // 2 or int(mine == 0)))
+        if free > self._reserve:
+            return max(0, min(self._share - mine, free - self._reserve))
+        return 1 if free > 0 and mine == 0 else 0
 
     def take(self, channel_id: str, count: int) -> None:
         with self._lock:
