@@ -1,0 +1,245 @@
+"""Alerts and their rules over the API: accepted means kept, repeats tell nobody, mistakes are named."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from sqlalchemy.orm import Session
+
+from notifier.api.deps import Services
+from notifier.directory import KnownJob, Standalone
+
+As = Callable[..., httpx.Client]
+JOB = KnownJob("job_1", "llm", "default", "q1", labels={"team": "vision"}, facts={"name": "llm"})
+
+
+class OneJob(Standalone):
+    """A directory with one job, and the pool that it is in."""
+
+    def job(self, session: Session, job_id: str) -> KnownJob | None:  # noqa: ARG002
+        return JOB if job_id == JOB.id else None
+
+    def has_scope(self, session: Session, pool: str, queue: str) -> bool:  # noqa: ARG002
+        return pool == JOB.pool
+
+
+@pytest.fixture(autouse=True)
+def _one_job(app: FastAPI, services: Services) -> None:
+    app.state.services = replace(services, directory=OneJob())
+
+
+@pytest.fixture
+def ding(admin: httpx.Client) -> str:
+    return channel(admin, "ding")
+
+
+def channel(client: httpx.Client, name: str, **more: Any) -> str:
+    config = {"webhook_url": f"https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key={name}"}
+    answer = client.post("/channels", json={"name": name, "kind": "wecom", "config": config, **more})
+    assert answer.status_code == 201, answer.text
+    return name
+
+
+def post(client: httpx.Client, **body: Any) -> httpx.Response:
+    return client.post("/alerts", json={"title": "disk full", **body})
+
+
+def accepted(client: httpx.Client, **body: Any) -> dict[str, Any]:
+    answer = post(client, **body)
+    assert answer.status_code == 202, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def deliveries(client: httpx.Client, **filters: Any) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = client.get("/deliveries", params=filters).json()["items"]
+    return items
+
+
+def test_an_alert_is_kept_with_its_deliveries(admin: httpx.Client, ding: str) -> None:
+    answer = accepted(
+        admin, source="cron", severity="critical", text="98 %", labels={"disk": "sda"}, channels=[ding]
+    )
+    alert = admin.get(f"/alerts/{answer['id']}").json()
+    (row,) = deliveries(admin)
+    assert alert["deliveries"] == answer["deliveries"] == [row["id"]]
+    assert (alert["source"], alert["severity"], alert["status"]) == ("cron", "critical", "firing")
+    assert (alert["title"], alert["text"], alert["labels"]) == ("disk full", "98 %", {"disk": "sda"})
+    assert (row["channel"], row["state"], row["item"], row["alert_id"]) == (
+        ding,
+        "pending",
+        "custom",
+        alert["id"],
+    )
+
+
+def test_a_repeat_answers_the_same_id_and_no_deliveries(admin: httpx.Client, ding: str) -> None:
+    body = {"dedup_key": "k", "channels": [ding]}
+    first, again = accepted(admin, **body), accepted(admin, **body)
+    assert (again["id"], again["deliveries"]) == (first["id"], [])
+    assert admin.get(f"/alerts/{first['id']}").json()["repeats"] == 1
+
+
+def test_eight_posters_at_once_make_one_alert(admin: httpx.Client, ding: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: accepted(admin, dedup_key="k", channels=[ding]), range(8)))
+    assert len({answer["id"] for answer in answers}) == 1
+    assert sum(len(answer["deliveries"]) for answer in answers) == 1
+
+
+def test_it_closes_when_it_is_resolved_and_whoever_was_told_hears_of_it(
+    admin: httpx.Client, ding: str
+) -> None:
+    first = accepted(admin, dedup_key="k", channels=[ding])
+    closed = accepted(admin, dedup_key="k", status="resolved", title="disk cleaned")
+    again = accepted(admin, dedup_key="k", status="resolved")
+    anew = accepted(admin, dedup_key="k", channels=[ding])
+    assert (closed["id"], len(closed["deliveries"])) == (first["id"], 1)
+    assert (again["id"], again["deliveries"]) == (first["id"], [])
+    assert anew["id"] != first["id"]
+    told = [(row["status"], row["trigger"]) for row in deliveries(admin, alert=first["id"])]
+    assert told == [("resolved", "resolve"), ("firing", "alert")]
+
+
+def test_a_resolve_of_something_unknown_is_not_found(admin: httpx.Client) -> None:
+    assert post(admin, dedup_key="never", status="resolved").status_code == 404
+
+
+def test_of_a_keyed_post_the_second_is_a_replay(admin: httpx.Client, ding: str) -> None:
+    body, key = {"title": "t", "channels": [ding]}, {"Idempotency-Key": "k"}
+    first, again = (admin.post("/alerts", json=body, headers=key) for _ in range(2))
+    assert first.json() == again.json()
+    assert len(deliveries(admin)) == 1
+
+
+WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
+    "no title": ({"title": " "}, "title"),
+    "a long title": ({"title": "x" * 501}, "title"),
+    "no such severity": ({"severity": "bad"}, "severity"),
+    "an item of the master": ({"item": "jobFT"}, "item"),
+    "no such status": ({"status": "gone"}, "status"),
+    "no such channel": ({"channels": ["ding", "nowhere"]}, "channels.1"),
+    "no such fallback": ({"channels": ["ding"], "fallback": ["nowhere"]}, "fallback.0"),
+    "no channels": ({"channels": []}, "channels"),
+    "fallback alone": ({"fallback": ["ding"]}, "fallback"),
+    "no such job": ({"job": "job_2"}, "job"),
+    "job and channels": ({"job": "job_1", "channels": ["ding"]}, "job"),
+    "job and scope": ({"job": "job_1", "scope": "default"}, "scope"),
+    "resolved without a key": ({"status": "resolved"}, "dedup_key"),
+    "labels that are no text": ({"labels": {"a": 1}}, "labels.a"),
+    "too many labels": ({"labels": {str(n): "" for n in range(65)}}, "labels"),
+    "a long label": ({"labels": {"a": "x" * 1025}}, "labels.a"),
+    "an endless life": ({"expires_s": 10**9}, "expires_s"),
+    "a field too many": ({"severety": "error"}, "severety"),
+}
+
+
+@pytest.mark.parametrize(("body", "field"), WRONG.values(), ids=WRONG)
+def test_a_wrong_field_is_named_and_nothing_kept(
+    admin: httpx.Client, ding: str, body: dict[str, Any], field: str
+) -> None:
+    answer = post(admin, **body)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["field"] == field
+    assert admin.get("/alerts").json()["items"] == []
+
+
+def test_a_jobs_rules_say_who_is_told(admin: httpx.Client, ding: str) -> None:
+    channel(admin, "queue-ding", scope="default/q1")
+    rules = {"rules": [{"channels": ["queue-ding", ding], "match": {"team": "vision"}}]}
+    assert admin.put("/jobs/job_1/alerts", json=rules).status_code == 200
+    accepted(admin, job="job_1")
+    rows = deliveries(admin, job="job_1")
+    assert {row["channel"] for row in rows} == {"queue-ding", ding}
+    assert {(row["job_name"], row["scope"]) for row in rows} == {("llm", "default/q1")}
+
+
+def test_lists_narrow(admin: httpx.Client, ding: str) -> None:
+    one = accepted(admin, dedup_key="a", severity="info", channels=[ding])
+    two = accepted(admin, job="job_1")
+    accepted(admin, dedup_key="a", status="resolved")
+    found = {
+        name: [item["id"] for item in admin.get("/alerts", params=params).json()["items"]]
+        for name, params in {
+            "all": {}, "open": {"status": "firing"}, "closed": {"status": "resolved"},
+            "info": {"severity": "info"}, "job": {"job": "job_1"}, "none": {"event": "evt_0"},
+        }.items()
+    }  # fmt: skip
+    assert found == {
+        "all": [two["id"], one["id"]], "open": [two["id"]], "closed": [one["id"]],
+        "info": [one["id"]], "job": [two["id"]], "none": [],
+    }  # fmt: skip
+
+
+def test_the_first_to_acknowledge_stays(admin: httpx.Client, as_: As) -> None:
+    alert = accepted(admin)
+    first = admin.post(f"/alerts/{alert['id']}/ack").json()
+    again = as_("operator").post(f"/alerts/{alert['id']}/ack").json()
+    assert (first["acked_by"], first["acked_at"]) == ("admin-token", again["acked_at"])
+    assert again["acked_by"] == "admin-token"
+
+
+# --- rules ---
+
+RULES = {
+    "rules": [{"channels": ["ding"], "items": ["jobFT", "channelFailing"], "min_severity": "warning"}],
+    "escalation": [{"after_s": 300, "channels": ["ding"]}],
+}
+
+
+@pytest.mark.parametrize("owner", ["/pools/default", "/jobs/job_1"])
+def test_rules_are_read_as_they_were_written_by_version(admin: httpx.Client, ding: str, owner: str) -> None:
+    empty = admin.get(f"{owner}/alerts")
+    assert (empty.json(), empty.headers["etag"]) == ({"rules": [], "escalation": []}, '"0"')
+    put = admin.put(f"{owner}/alerts", json=RULES, headers={"If-Match": '"0"'})
+    assert (put.status_code, put.headers["etag"]) == (200, '"1"')
+    assert admin.get(f"{owner}/alerts").json() == put.json()
+    assert put.json()["rules"][0]["items"] == ["jobFT", "channelFailing"]
+    assert admin.put(f"{owner}/alerts", json=RULES, headers={"If-Match": '"0"'}).status_code == 412
+
+
+def test_baidus_form_is_read_as_one_rule(admin: httpx.Client, ding: str) -> None:
+    answer = admin.put("/pools/default/alerts", json={"alertItems": ["jobFailed"], "notifyRuleId": ding})
+    (rule,) = answer.json()["rules"]
+    assert (rule["channels"], rule["items"]) == ([ding], ["jobFailed"])
+
+
+RULES_WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
+    "no such channel": (
+        {"rules": [{"channels": ["ding"]}, {"channels": ["ding", "x"]}]},
+        "rules.1.channels.1",
+    ),
+    "no such fallback": ({"rules": [{"channels": ["ding"], "fallback": ["x"]}]}, "rules.0.fallback.0"),
+    "no such step": ({"escalation": [{"after_s": 1, "channels": ["x"]}]}, "escalation.0.channels.0"),
+    "no such item": ({"rules": [{"channels": ["ding"], "items": ["jobDied"]}]}, "rules.0.items.0"),
+    "hours of no form": ({"rules": [{"channels": ["ding"], "quiet_hours": "night"}]}, "rules.0.quiet_hours"),
+    "a field too many": ({"rulez": []}, "rulez"),
+}
+
+
+@pytest.mark.parametrize(("body", "field"), RULES_WRONG.values(), ids=RULES_WRONG)
+def test_a_wrong_rule_is_named(admin: httpx.Client, ding: str, body: dict[str, Any], field: str) -> None:
+    answer = admin.put("/pools/default/alerts", json=body)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["field"] == field
+
+
+def test_a_preview_says_who_would_be_told_and_writes_nothing(admin: httpx.Client, ding: str) -> None:
+    admin.put("/pools/default/alerts", json=RULES)
+    told = admin.get("/jobs/job_1/alerts/preview", params={"item": "jobFT"}).json()
+    nobody = admin.get("/pools/default/alerts/preview", params={"item": "nodeFT"}).json()
+    (one,) = told["told"]
+    assert (one["channel"], one["state"], told["severity"]) == (ding, "pending", "warning")
+    assert (nobody["told"], nobody["why"]) == ([], "no rule matches")
+    assert admin.get("/alerts").json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    "address", ["/pools/nowhere/alerts", "/jobs/job_2/alerts", "/jobs/job_2/alerts/preview?item=jobFT"]
+)
+def test_rules_of_nothing_are_not_found(admin: httpx.Client, address: str) -> None:
+    assert admin.get(address).status_code == 404
