@@ -16,7 +16,7 @@ from notifier.model import Alert, Attempt, Delivery
 from notifier.pages import Ask, page
 from notifier.problems import not_found
 
-_SKEW = timedelta(hours=1)  # by how much an id may run ahead of its row's created_at
+_SKEW = timedelta(days=1)  # by how much an id may run ahead of created_at: a clock was set back
 
 
 class ErrorDocument(Document):
