@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from master.console.timeline import Life, Mark, Moments, Phase, RunFacts, life, phases
 from master.model import FaultEventRow, Job, Pod, Run
+from master.timeline import timeline
 from notifier.auth import Principal
 from notifier.model import Delivery
 from notifier.pages import Ask, page
@@ -103,7 +104,7 @@ def view_job(session: Session, job: Job, language: str, now: datetime) -> JobVie
     ).all()
     return JobView(
         job=job,
-        figures=_figures(job, runs, events, now),
+        figures=_figures(runs, events, timeline(session, job, language, now)["effective_ratio"]),
         life=life([_facts(run) for run in runs], [_mark(event) for event in events], job.finished_at or now),
         events=event_views(session, events, runs, language),
         pods=pods,
@@ -160,15 +161,12 @@ def _event_view(
     )
 
 
-def _figures(job: Job, runs: Sequence[Run], events: Sequence[FaultEventRow], now: datetime) -> Figures:
-    lost = sum(event.downtime_s or 0.0 for event in events)
-    first = min((run.first_step_at for run in runs if run.first_step_at), default=None)
-    total = ((job.finished_at or now) - first).total_seconds() if first else 0.0
+def _figures(runs: Sequence[Run], events: Sequence[FaultEventRow], effective: float | None) -> Figures:
     recoveries = [event.downtime_s for event in events if event.downtime_s is not None]
     gaps = [float(gap) for run in runs for gap in run.rhythm[-RHYTHM_SAMPLES:]]
     return Figures(
-        effective_share=max(0.0, 1 - lost / total) if total > 0 else None,
-        lost_s=lost,
+        effective_share=effective,
+        lost_s=sum(recoveries),
         step=max((run.last_step for run in runs if run.last_step is not None), default=None),
         step_s=statistics.median(gaps) if gaps else None,
         median_recovery_s=statistics.median(recoveries) if recoveries else None,
@@ -189,8 +187,7 @@ def _facts(run: Run) -> RunFacts:
 
 def _mark(event: FaultEventRow) -> Mark:
     culprit = event.culprit
-    where = next(
-        (f"{name} {culprit[name]}" for name in ("rank", "node") if culprit.get(name) is not None), ""
-    )
+    rank = culprit.get("rank")
+    where = (culprit.get("node") or "") if rank is None else f"rank {rank}"
     serious = event.hardware or event.decision.get("action") == "fail_job"
     return Mark(event.id, event.time, f"{event.cause}{', ' if where else ''}{where}", serious)

@@ -111,7 +111,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "no_message": ("Not rendered yet, or its content was deleted.", "尚未生成，或内容已被删除。"),
     "request": ("request", "请求"),
     "response": ("response", "应答"),
-    "recipients": ("recipients", "接收人"),
+    "recipients": ("Recipients", "接收人"),
     "accepted": ("accepted", "受理"),
     "sent": ("sent", "发出"),
     "answered": ("answered", "应答"),
