@@ -3,15 +3,22 @@
 import typer
 
 from master.cli import alerts, channels, deliveries, joblogs, jobs, parts, pools, tokens
+from master.cli.command import SERVER, TOKEN
 
 app = typer.Typer(
     name="faultcast",
-    help="Keeps PyTorch training jobs alive and tells people what happened, on every channel they use.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: whole flag names at any width, and half the start-up time
 )
+
+
+@app.callback()
+def root(server: SERVER = None, token: TOKEN = None) -> None:
+    """Keeps PyTorch training jobs alive and tells people what happened, on every channel they use."""
+
+
 parts.register(app)
 joblogs.register(jobs.app)
 app.add_typer(jobs.app, name="job")

@@ -1,4 +1,4 @@
-"""How a command of the API's client is declared: `--server` and `--token` on each, the client handed in."""
+"""How a command of the API's client is declared: `--server` and `--token` before or after its name."""
 
 import dataclasses
 import inspect
@@ -16,13 +16,13 @@ Scope = Annotated[
     typer.Option("--scope", help="pool or pool/queue [default: the token's own]."),
 ]
 
-_SERVER = Annotated[
+SERVER = Annotated[
     str | None,
     typer.Option(
         "--server", metavar="URL", help="The server [env: FAULTCAST_SERVER; default: http://127.0.0.1:8642]."
     ),
 ]
-_TOKEN = Annotated[
+TOKEN = Annotated[
     str | None,
     typer.Option("--token", help="Who asks [env: FAULTCAST_TOKEN; default: <data-dir>/admin.token]."),
 ]
@@ -46,11 +46,14 @@ def client_command(
         own = list(signature.parameters.values())[2 if flags else 1 :]
         options = _options(flags) if flags else []
         parameters = [part.replace(kind=inspect.Parameter.KEYWORD_ONLY) for part in own]
-        parameters += [*options, _keyword("server", _SERVER), _keyword("token", _TOKEN)]
+        parameters += [*options, _keyword("server", SERVER), _keyword("token", TOKEN)]
+        parameters += [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
 
-        def run(*, server: str | None, token: str | None, **given: Any) -> None:
+        def run(*, context: typer.Context, server: str | None, token: str | None, **given: Any) -> None:
             first = [flags(**{part.name: given.pop(part.name) for part in options})] if flags else []
-            function(Client(server, token), *first, **given)
+            before = context.find_root().params
+            client = Client(server or before.get("server"), token or before.get("token"))
+            function(client, *first, **given)
 
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

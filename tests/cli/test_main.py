@@ -161,8 +161,15 @@ def test_wrong_usage_is_2_in_one_line(faultcast: Run, arguments: tuple[str, ...]
     assert ended.err.count("\n") == 1
 
 
-def test_nobody_there_is_3(faultcast: Run) -> None:
-    ended = faultcast("job", "list", "--server", "http://127.0.0.1:1")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("job", "list", "--server", "http://127.0.0.1:1"), id="after the command"),
+        pytest.param(("--server", "http://127.0.0.1:1", "job", "list"), id="before it"),
+    ],
+)
+def test_nobody_there_is_3(faultcast: Run, arguments: tuple[str, ...]) -> None:
+    ended = faultcast(*arguments)
     assert ended.code == 3
     assert "cannot reach http://127.0.0.1:1: Connection refused" in ended.err.replace("[Errno 111] ", "")
 
