@@ -24,14 +24,14 @@ def look(hands: Hands, job: Job, pods: Iterable[Pod], states: Mapping[str, PodSt
             continue
         silent_for = heard.silence(pod)
         is_lost = not state.agent_alive or silent_for > SILENT
-        if is_lost and not pod.agent_lost:
+        if is_lost and pod.agent_lost_at is None:
             why = f"silent for {silent_for.total_seconds():.0f} s" if state.agent_alive else DEAD
             _raise(hands, job, pod, why, heard.now)
         if not state.agent_alive:
             ensure_agent(hands, job, pod, heard.now)
         elif silent_for > HOPELESS:
             hands.runtime.stop_agent(ref(pod))
-        elif pod.agent_lost and pod.agent_seen_at is not None:
+        elif _is_back(pod):
             _resolve(hands, job, pod, heard.now)
 
 
@@ -43,21 +43,27 @@ class Heard:
         self._since = listening_since
 
     def silence(self, pod: Pod) -> timedelta:
-        told = [at for at in (pod.agent_seen_at, pod.started_at, self._since) if at is not None]
+        told = [at for at in (pod.agent_seen_at, pod.agent_started_at, self._since) if at is not None]
         return self.now - max(told)
+
+
+def _is_back(pod: Pod) -> bool:
+    if pod.agent_lost_at is None or pod.agent_seen_at is None:
+        return False
+    return pod.agent_seen_at > pod.agent_lost_at
 
 
 def _raise(hands: Hands, job: Job, pod: Pod, why: str, now: datetime) -> None:
     with hands.write() as session:
         known, row = session.get_one(Job, job.id), session.get_one(Pod, pod.id, with_for_update=True)
-        if row.agent_lost or is_final(known):
+        if row.agent_lost_at is not None or is_final(known):
             return
-        row.agent_lost, row.agent_seen_at = True, None  # whatever comes from now on is its return
+        row.agent_lost_at = now
         news.tell_agent_lost(session, known, row, why, now)
 
 
 def _resolve(hands: Hands, job: Job, pod: Pod, now: datetime) -> None:
     with hands.write() as session:
         row = session.get_one(Pod, pod.id, with_for_update=True)
-        row.agent_lost = False
+        row.agent_lost_at = None
         news.tell_agent_back(session, session.get_one(Job, job.id), row, now)

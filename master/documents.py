@@ -50,7 +50,7 @@ def pod_document(pod: Pod) -> dict[str, Any]:
         "started_at": rfc3339(pod.started_at) if pod.started_at else None,
         "ended_at": rfc3339(pod.ended_at) if pod.ended_at else None,
         "agent_seen_at": rfc3339(pod.agent_seen_at) if pod.agent_seen_at else None,
-        "agent_lost": pod.agent_lost,
+        "agent_lost": pod.agent_lost_at is not None,
     }  # fmt: skip
 
 

@@ -119,8 +119,9 @@ def _recover(session: Session, job: Job, run: Run, look: Look, now: datetime) ->
         event = session.get_one(FaultEventRow, known.id, with_for_update=True)
         event.recovered_at = at
         event.downtime_s = round(max(0.0, (at - event.time).total_seconds()), 3)
-        if event.step is not None and run.first_step is not None:
-            event.steps_lost = max(0, event.step - run.first_step + 1)
+        broken = session.get_one(Run, (job.id, event.run))  # its agents' last words came after the event
+        if broken.last_step is not None and run.first_step is not None:
+            event.steps_lost = max(0, broken.last_step - run.first_step + 1)
         news.tell_recovered(session, job, event, now)
 
 

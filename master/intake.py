@@ -58,7 +58,7 @@ def _from_pod(session: Session, pod_id: str, report: ReportBody, now: datetime) 
     session.refresh(pod, with_for_update=True)
     seen = _of_pod(report.observations, JobSpec.of(job.spec), pod)
     is_new = _is_new(session, f"pod:{pod.id}", report, now)
-    is_urgent = pod.agent_lost
+    is_urgent = pod.agent_lost_at is not None
     if is_new:
         origin = Origin(Source.AGENT, pod.node, job.id, run.n, pod.id)
         is_urgent = _store(session, origin, run, _Times(report.sent_at, now).of(seen), now) or is_urgent

@@ -104,8 +104,9 @@ class Pod(Base):
     handle: Mapped[dict[str, Any]]
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
+    agent_started_at: Mapped[datetime | None]  # its newest life
     agent_seen_at: Mapped[datetime | None]
-    agent_lost: Mapped[bool] = mapped_column(default=False)
+    agent_lost_at: Mapped[datetime | None]  # None: it speaks
     closed_at: Mapped[datetime | None]  # nothing of it is left anywhere, its token is void
     stacks_at: Mapped[datetime | None]
 

@@ -50,6 +50,7 @@ def ensure_agent(hands: Hands, job: Job, pod: Pod, now: datetime) -> None:
             session.execute(delete(Token).where(Token.pod_id == pod.id))
             new = NewToken(f"agent of {pod.name}", Role.AGENT, job.pool, job.queue, pod_id=pod.id)
             _, plaintext = create_token(session, new, now)
+            session.get_one(Pod, pod.id, with_for_update=True).agent_started_at = now
         return AgentAccess(hands.server, plaintext)
 
     hands.runtime.ensure_agent(ref(pod), access)

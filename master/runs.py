@@ -42,7 +42,7 @@ def begin(session: Session, job: Job, n: int, rendezvous: Rendezvous, now: datet
         session.add(
             Pod(
                 id=new_id("pod", now), job_id=job.id, run=n, index=index, name=f"{spec.name}-{index}",
-                node=node, status=PodStatus.PENDING, reason="", handle=dict(met_at), agent_lost=False,
+                node=node, status=PodStatus.PENDING, reason="", handle=dict(met_at),
             )
         )  # fmt: skip
     job.run = n

@@ -177,13 +177,37 @@ def test_a_dead_agent_is_told_of_and_replaced_and_training_is_left_alone(world: 
     world.runtime.pods[pod.id].agent = None
     world.settle()
     assert [alert.item for alert in world.alerts()][-1] == "agentLost"
-    assert world.pods(job_id)[0].agent_lost
+    assert world.pods(job_id)[0].agent_lost_at is not None
     assert world.agent(pod).token_id != old.token_id
     world.train(job_id, 11, 12)
-    assert not world.pods(job_id)[0].agent_lost
+    assert world.pods(job_id)[0].agent_lost_at is None
     assert world.alerts()[-1].status == "resolved"
     assert world.job(job_id).status == "Running"
     assert (world.job(job_id).run, world.events(job_id)) == (0, [])
+
+
+def test_a_new_agent_is_given_time_to_speak(world: Any) -> None:
+    """Also beside a pod that has run for long: what counts is its own life."""
+    job_id = running(world)
+    world.train(job_id, 11, 60)
+    pod = world.pods(job_id)[0]
+    world.runtime.pods[pod.id].agent = None
+    world.settle()
+    new = world.agent(pod)
+    world.wait(3)
+    assert world.agent(pod) == new
+
+
+def test_an_agent_that_never_speaks_is_replaced_now_and_then(world: Any) -> None:
+    job_id = running(world)
+    pod = world.pods(job_id)[0]
+    first = world.agent(pod)
+    world.wait(30)
+    second = world.agent(pod)
+    assert second != first
+    world.wait(5)
+    assert world.agent(pod) == second
+    assert len([alert for alert in world.alerts() if alert.item == "agentLost"]) == 2  # one a pod
 
 
 def test_a_silent_agent_is_lost_after_six_seconds_but_not_at_a_masters_start(world: Any) -> None:
@@ -191,10 +215,10 @@ def test_a_silent_agent_is_lost_after_six_seconds_but_not_at_a_masters_start(wor
     world.now = world.now.replace(minute=5)  # the master was away for minutes
     world.new_master()
     world.wait(3)
-    assert not any(pod.agent_lost for pod in world.pods(job_id))
+    assert not any(pod.agent_lost_at for pod in world.pods(job_id))
     world.beat(job_id, 11)
     world.wait(17)
-    assert all(pod.agent_lost for pod in world.pods(job_id))
+    assert all(pod.agent_lost_at for pod in world.pods(job_id))
     assert world.job(job_id).run == 0
 
 
