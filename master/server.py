@@ -11,17 +11,22 @@ import uvicorn
 from fastapi import FastAPI
 
 from master import logs
+from master.agentdoor import LOOPBACK, loopback, open_door
 from master.app import create_app
 from master.cli.errors import FAILED, REFUSED, CommandError
 from master.controller import Controller
+from master.health import look
 from master.listening import listen, url_of
 from master.runtimes.base import Runtime
 from master.runtimes.local import LocalRuntime
 from master.services import open_services
+from notifier.api.deps import Services
 from notifier.settings import Settings, SettingsError
+from notifier.watchdog import Watchdog
 
 KEEP_ALIVE_S = 75
 END_WITHIN_S = 5
+DOOR = "agents.port"
 
 log = structlog.get_logger()
 
@@ -43,13 +48,25 @@ def run_server(settings: Settings, endpoint: Endpoint) -> int:
             services = stack.enter_context(open_services(settings))
         except SettingsError as error:
             raise CommandError(str(error), REFUSED) from None
-        controller = Controller(services, _runtime(settings), server=_own_address(settings, listener))
+        door = stack.enter_context(loopback(settings.data_dir / DOOR)) if settings.tls_cert else None
+        controller = Controller(
+            services, _runtime(settings), server=_agents_address(settings, listener, door)
+        )
         app = create_app(services, controller)
-        controller.start()
-        stack.callback(controller.stop)
+        if door is not None:
+            stack.enter_context(open_door(app, door))
+        for part in (controller, _watchdog(services)):
+            part.start()
+            stack.callback(part.stop)
         server = _Server(_config(app, settings), endpoint.ready_fd)
         server.run(sockets=[listener])
         return 0 if server.started else FAILED
+
+
+def _watchdog(services: Services) -> Watchdog:
+    url = services.settings.watchdog_url
+    plain = None if url is None else url.get_secret_value()
+    return Watchdog(plain, services.network, lambda: [one.name for one in look(services) if not one.ok])
 
 
 def _runtime(settings: Settings) -> Runtime:
@@ -58,8 +75,10 @@ def _runtime(settings: Settings) -> Runtime:
     return LocalRuntime(settings.data_dir, settings.local_nodes)
 
 
-def _own_address(settings: Settings, listener: socket.socket) -> str:
+def _agents_address(settings: Settings, listener: socket.socket, door: socket.socket | None) -> str:
     """Where agents of this machine reach us."""
+    if door is not None:
+        return f"http://{LOOPBACK}:{door.getsockname()[1]}"
     return url_of(settings, listener).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
