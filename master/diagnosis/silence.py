@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from agent.wire import Kind
 from master.casefile import CaseFile, Cause, Culprit, FaultClass, RankView, Seen
 from master.diagnosis.culprit import of_node, of_ranks
 from master.diagnosis.exits import End
@@ -10,10 +11,11 @@ from master.diagnosis.progress import has_rhythm, longest_gap, usual_gap
 from master.diagnosis.world import World
 
 _STOPPED = frozenset("TZX")
+_DEAD = frozenset("ZX")  # its end is on its way to us
 _NEVER_YET = timedelta(seconds=10)  # a process that is stopped before its first step
 _AT_LEAST = timedelta(seconds=3)
 _IN_KERNEL = timedelta(seconds=30)
-_GONE = timedelta(seconds=6)  # the agent takes up to two seconds to learn how a process ended
+_GONE = timedelta(seconds=10)  # the agent takes up to two seconds to learn how a process ended
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,11 @@ def silence(case: CaseFile, ends: list[End], world: World, now: datetime) -> Sil
     """The silent rank or node, or None."""
     if case.after_the_fact:
         return _told(case, world)
-    ended = {end.rank for end in ends}
+    ended = {end.rank for end in ends} | {seen.rank for seen in case.seen if seen.kind == Kind.PROCESS_EXITED}
     live = [view for view in case.ranks if view.rank not in ended and not _left_well(view, world)]
     for states, wait, cause in (
-        (_STOPPED, _stop_wait(case), Cause.HEARTBEAT_LOST),
+        (_STOPPED - _DEAD, _stop_wait(case), Cause.HEARTBEAT_LOST),
+        (_DEAD, max(_NEVER_YET, _stop_wait(case)), Cause.HEARTBEAT_LOST),
         (frozenset({"gone"}), _GONE, Cause.UNKNOWN),
         (frozenset("D"), _kernel_wait(case), Cause.HEARTBEAT_LOST),
     ):

@@ -174,7 +174,7 @@ FAULTS = {
     ),
     "a process that vanished without a word": (
         steady().idle().state(1, "gone"),
-        36.5,
+        40.5,
         Expect("process_exit", "unknown", rank=1),
     ),
     "a deleted pod": (

@@ -20,6 +20,11 @@ def succeeded() -> Story:
 QUIET = {
     "training that steps": (steady(), 30.4),
     "success": (succeeded(), 90),
+    "a process that ended well before its launcher did": (
+        steady().idle().exited(1, 30, code=0).state(1, "gone"),
+        45,
+    ),
+    "a zombie whose end is not told yet": (steady().idle().state(1, "Z"), 38),
     "one pod that ended well while the other trains": (
         steady().exited(1, 30, code=0).pod_exited(1, 30.1, 0),
         33,
