@@ -1,5 +1,6 @@
 """`python -m agent` watches one pod, `python -m agent --node` one node; all else comes by the environment."""
 
+import contextlib
 import os
 import sys
 
@@ -17,6 +18,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"{USAGE}\n")
         return 2
     node = bool(arguments)
+    _let_go_of_foreign_files()
     try:
         settings = load(os.environ, node=node)
         agent = NodeAgent(settings) if node else PodAgent(settings)
@@ -27,6 +29,14 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"faultcast agent: {error}\n")
         return 1
     return agent.run()
+
+
+def _let_go_of_foreign_files() -> None:
+    """What our starter left open is not ours: a listening socket that we hold keeps its port taken."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  numbers, not paths
+        if int(name) > 2:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
 
 
 if __name__ == "__main__":

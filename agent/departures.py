@@ -45,8 +45,8 @@ class Departures:
         found = workers.exits(now, self._told, self._logs.last_lines, all_read=not self._logs.behind)
         for worker in self._unseen(workers):
             workers.known[worker.pid] = worker
-            last_lines = self._logs.last_lines(worker.rank)
-            found.append(exited(worker, self._told[worker.pid], stamp(), last_lines))
+            how, last_lines = self._told[worker.pid], self._logs.last_lines(worker.rank)
+            found.append(exited(worker, how, how.at or stamp(), last_lines))
         self._reported |= {int(one.data["pid"]) for one in found}
         return found
 

@@ -6,9 +6,11 @@ import json
 import os
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from agent import proc
+from agent.clock import rfc3339, utcnow
 
 # pidfd_info of linux/pidfd.h (6.15): mask, cgroupid, thirteen 32-bit ids, exit_code; 64 bytes at first
 _GET_INFO = 0xC040FF0B
@@ -22,10 +24,11 @@ _FAILED = re.compile(r"failed \(exitcode: (-?\d{1,6})\) local_rank: (\d{1,6}) \(
 
 @dataclass(frozen=True)
 class Exit:
-    """An exit code or a signal; neither where nobody could tell."""
+    """An exit code or a signal; neither where nobody could tell. `at`: where the supervisor says when."""
 
     code: int | None = None
     signal: int | None = None
+    at: str | None = field(default=None, compare=False)
 
     @property
     def known(self) -> bool:
@@ -64,12 +67,23 @@ def supervised(line: str) -> tuple[int, Exit] | None:
     """One line of exits.jsonl, or None if it is none."""
     try:
         entry = json.loads(line)
-        pid, code, signal = entry["pid"], entry.get("exit_code"), entry.get("signal")
+        pid, code, signal, at = entry["pid"], entry.get("exit_code"), entry.get("signal"), entry.get("at")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     if not all(part is None or (isinstance(part, int) and abs(part) < 2**31) for part in (code, signal)):
         return None
-    return (pid, Exit(None if signal else code, signal or None)) if isinstance(pid, int) else None
+    if not isinstance(pid, int):
+        return None
+    return pid, Exit(None if signal else code, signal or None, _moment(at))
+
+
+def _moment(text: object) -> str | None:
+    """A time with its zone, by this machine's clock; one that is none or has not come yet says nothing."""
+    with contextlib.suppress(TypeError, ValueError):
+        moment = datetime.fromisoformat(str(text))
+        if moment.tzinfo is not None and moment <= utcnow():
+            return rfc3339(moment)
+    return None
 
 
 class Watched:

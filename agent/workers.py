@@ -24,12 +24,14 @@ _WORD_GRACE_S = 2.0  # for the supervisor or torchelastic to say how a process e
 
 @dataclass
 class _Watch:
-    """One worker under watch. `ended_at`: by the clock that only grows, once it is over."""
+    """One worker under watch. `ended_at`: by the clock that only grows, once it is over; `missed`: it was
+    over before we watched, so that we do not know when."""
 
     worker: Worker
     watched: Watched
     ended_at: float | None = None
     ended: str = ""
+    missed: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ class Workers:
             how = how if how.known else told.get(pid, how)
             if not (how.known and all_read) and now - watch.ended_at < _WORD_GRACE_S:
                 continue
-            found.append(exited(watch.worker, how, watch.ended, last_lines(watch.worker.rank)))
+            supervisors = told.get(pid, how).at if watch.missed else None
+            found.append(exited(watch.worker, how, supervisors or watch.ended, last_lines(watch.worker.rank)))
             watch.watched.close()
             del self._watches[pid]
         return found
@@ -203,7 +206,7 @@ class Workers:
             del self.known[next(iter(self.known))]
         self.ranks.workers[worker.rank] = worker
         if watch.watched.ended():
-            watch.ended_at, watch.ended = time.monotonic(), stamp()
+            watch.ended_at, watch.ended, watch.missed = time.monotonic(), stamp(), True
 
     def _map_pids(self) -> None:
         pids = {pid: worker.rank for pid, worker in self.known.items()}

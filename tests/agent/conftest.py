@@ -26,6 +26,7 @@ TOKEN = "fct_a-token-of-this-pod"
 # what the local runtime's supervisor does, as far as an agent sees it
 SUPERVISOR = """
 import ctypes, json, os, sys
+from datetime import UTC, datetime
 folder, command = sys.argv[1], sys.argv[2:]
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # child subreaper
 log = os.open(folder + "/pod.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -47,7 +48,8 @@ while True:
     code = os.waitstatus_to_exitcode(status)
     with open(folder + "/exits.jsonl", "a") as file:
         signal = -code if code < 0 else None
-        file.write(json.dumps({"pid": pid, "exit_code": None if signal else code, "signal": signal}) + "\\n")
+        told = {"pid": pid, "exit_code": None if signal else code, "signal": signal}
+        file.write(json.dumps(told | {"at": datetime.now(UTC).isoformat()}) + "\\n")
 """
 
 
@@ -201,7 +203,7 @@ class Pod:
         """A pod of one Python program."""
         return self.run(sys.executable, "-u", "-c", code, **options)
 
-    def watch(self, **env: str) -> subprocess.Popen[bytes]:
+    def watch(self, *, close_fds: bool = True, **env: str) -> subprocess.Popen[bytes]:
         """Start an agent for the pod."""
         told = {
             "FAULTCAST_SERVER": self.master.url,
@@ -209,7 +211,9 @@ class Pod:
             "FAULTCAST_POD_DIR": str(self.folder),
         }
         with (self.folder / "agent.log").open("ab") as log:
-            self.agent = self._start([sys.executable, "-m", "agent"], told | env, stderr=log)
+            self.agent = self._start(
+                [sys.executable, "-m", "agent"], told | env, stderr=log, close_fds=close_fds
+            )
         return self.agent
 
     def agent_log(self) -> str:
@@ -229,10 +233,20 @@ class Pod:
             os.killpg(int(self.description["main_pid"]), signal.SIGKILL)
 
     def _start(
-        self, command: list[str], env: dict[str, str], stderr: Any = subprocess.DEVNULL
+        self,
+        command: list[str],
+        env: dict[str, str],
+        *,
+        stderr: Any = subprocess.DEVNULL,
+        close_fds: bool = True,
     ) -> subprocess.Popen[bytes]:
         started = subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | env, stdin=subprocess.DEVNULL, stderr=stderr
+            command,
+            cwd=ROOT,
+            env=os.environ | env,
+            stdin=subprocess.DEVNULL,
+            stderr=stderr,
+            close_fds=close_fds,
         )
         self._started.append(started)
         return started

@@ -3,8 +3,11 @@
 import json
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,17 +152,17 @@ def test_an_exit_while_no_agent_lives_is_told_by_the_next(pod: Any, master: Any)
     main = pod.python(LOOP)
     agent = pod.watch()
     master.wait_for("heartbeat", lambda one: "0" in one["data"]["ranks"])
-    time.sleep(1.1)  # the state on disk is at most a second old
     agent.kill()
     agent.wait()
     os.kill(main, signal.SIGKILL)
+    killed = datetime.now(UTC)
+    time.sleep(0.5)
     pod.watch()
-    assert master.wait_for("process_exited")["data"] | {"last_lines": []} == {
-        "pid": main,
-        "exit_code": None,
-        "signal": 9,
-        "last_lines": [],
-    }
+    told = master.wait_for("process_exited")
+    assert (told["data"]["pid"], told["data"]["exit_code"], told["data"]["signal"]) == (main, None, 9)
+    assert datetime.fromisoformat(told["at"]) - killed < timedelta(
+        seconds=0.3
+    )  # when it was, not when we came
 
 
 def test_an_exit_is_told_once_over_lives(pod: Any, master: Any, until: Any) -> None:
@@ -219,6 +222,20 @@ def test_two_agents_do_not_watch_one_pod(pod: Any, master: Any, until: Any) -> N
     second = pod.watch()
     assert second.wait(10) == 1
     assert "another agent already watches" in pod.agent_log()
+
+
+def test_the_agent_holds_on_to_nothing_that_its_starter_left_open(
+    pod: Any, master: Any, tmp_path: Path
+) -> None:
+    """A listening socket it inherits would keep a dead master's port taken."""
+    pod.python(LOOP)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.set_inheritable(True)
+        inode = os.fstat(server.fileno()).st_ino
+        agent = pod.watch(close_fds=False)
+        master.wait_for("process_started")
+        held = [path.readlink() for path in Path(f"/proc/{agent.pid}/fd").iterdir()]
+    assert Path(f"socket:[{inode}]") not in held
 
 
 def test_telling_the_agent_to_end_sends_what_it_knows(pod: Any, master: Any) -> None:
