@@ -32,12 +32,12 @@ _ALWAYS = {
     "401": "no valid token",
     "403": "the token's role does not allow it",
     "404": "there is none, or it lies outside the token's scope",
+    "409": "it does not go with what is there",
     "422": "a field is wrong: `errors` names it and the mend",
     "503": "the database is away or busy: try again after `Retry-After`",
 }
 _WITH_BODY = {
     "400": "malformed JSON",
-    "409": "it does not go with what is there",
     "413": "more than 1 MiB",
     "415": "not JSON",
 }

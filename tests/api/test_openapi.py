@@ -1,0 +1,153 @@
+"""Schemathesis over every route of the notifier: whatever it sends, the answer is one that is described."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from fastapi import FastAPI
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+from sqlalchemy.orm import Session
+
+from channels.transport import Network
+from notifier.alerts import NewAlert, publish
+from notifier.api.deps import Services
+from notifier.api.router import mount
+from notifier.auth import NewToken, Role, create_token
+from notifier.channels import ChannelBody, Editing, wanted
+from notifier.clock import utcnow
+from notifier.directory import KnownJob, Standalone
+from notifier.doorbell import Bell
+from notifier.secretbox import SecretBox
+from notifier.settings import Settings
+from notifier.storage import Store, make_engine
+
+EXAMPLES = 12
+CHANNEL = {
+    "name": "ding",
+    "kind": "wecom",
+    "config": {"webhook_url": "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=CANARY"},
+}
+# That fields go together, and that a name is known, no schema says; an unknown query parameter is ignored.
+JUDGED_ELSEWHERE = [positive_data_acceptance, negative_data_rejection]
+HOW = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+class OneJob(Standalone):
+    def job(self, session: Session, job_id: str) -> KnownJob | None:  # noqa: ARG002
+        return KnownJob(job_id, "llm", "default", "") if job_id == "job_1" else None
+
+
+@dataclass
+class Served:
+    """The app, a token, what is in it, and how often it answered what."""
+
+    app: FastAPI
+    token: str
+    known: dict[str, str]
+    answers: Counter[int] = field(default_factory=Counter)
+
+    def check(self, case: schemathesis.Case) -> None:
+        answer = case.call(headers={"Authorization": f"Bearer {self.token}"})
+        self.answers[answer.status_code] += 1
+        case.validate_response(answer, excluded_checks=JUDGED_ELSEWHERE)
+        assert "CANARY" not in answer.text
+
+    def aim(self, case: schemathesis.Case) -> None:
+        """At things that are there; nothing in a body that needs others."""
+        case.path_parameters = {name: self.known[name] for name in case.path_parameters or {}}
+        case.query = {name: value for name, value in (case.query or {}).items() if name == "item"}
+        if isinstance(case.body, dict):
+            for name in ("channels", "fallback", "scope", "job", "name", "kind"):
+                case.body.pop(name, None)
+            case.body |= (
+                {"title": "t"} if case.operation.path.endswith("/alerts") and "{" not in case.path else {}
+            )
+            case.body |= {"config": CHANNEL["config"]} if "config" in case.body else {}
+
+
+@pytest.fixture(scope="module")
+def served(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("schemathesis")
+    (folder / "faultcast.db").write_bytes(sqlite_template.read_bytes())
+    engine = make_engine(f"sqlite:///{folder}/faultcast.db")
+    # The proxy is nobody: nothing that is generated leaves this machine.
+    network = Network(allow=(), proxy="http://127.0.0.1:9", timeout_s=1)
+    services = Services(
+        Store(engine),
+        Settings(_env_file=None, data_dir=folder),
+        SecretBox("a-secret-key-of-tests"),
+        Bell(None),
+        network,
+        OneJob(),
+    )
+    app = FastAPI(title="Faultcast", version="1")
+    mount(app, services)
+    yield _seeded(app, services)
+    engine.dispose()
+
+
+def _seeded(app: FastAPI, services: Services) -> Served:
+    now, body = utcnow(), ChannelBody.model_validate(CHANNEL)
+    want = wanted(body.kind, body.config, services.network)
+    with services.store.write() as session:
+        _, plaintext = create_token(session, NewToken("st", Role.ADMIN), now)
+        other, _ = create_token(session, NewToken("other", Role.VIEWER), now)
+        Editing(session, services.box, now).create(body, want, ("default", ""))
+        told = NewAlert(pool="default", item="custom", severity="error", title="t", channels=("ding",))
+        alert = publish(session, told, now)
+    known = {
+        "name": "ding",
+        "alert_id": alert.alert_id,
+        "delivery_id": alert.delivery_ids[0],
+        "token_id": other.id,
+        "pool_id": "default",
+        "job_id": "job_1",
+    }
+    return Served(app, plaintext, known)
+
+
+@pytest.mark.parametrize("aimed", [False, True], ids=["anywhere", "at what is there"])
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+def test_every_answer_is_one_that_is_described(served: Served, mode: GenerationMode, aimed: bool) -> None:
+    found: dict[str, str] = {}
+    schema = schemathesis.openapi.from_asgi("/openapi.json", served.app)
+    for operation in _ordered(schema):
+
+        @HOW
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def ask(case: schemathesis.Case) -> None:
+            if aimed:
+                served.aim(case)
+            served.check(case)
+
+        try:
+            ask()
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001  all operations are looked at
+            found[operation.label] = _words(error)
+    assert not found
+    assert served.answers[200] > 0
+    assert not [status for status in served.answers if status >= 500]
+
+
+def _ordered(schema: Any) -> list[Any]:
+    """What deletes comes last."""
+    operations = [result.ok() for result in schema.get_all_operations()]
+    return sorted(operations, key=lambda operation: operation.method == "delete")
+
+
+def _words(error: BaseException) -> str:
+    inner = getattr(error, "exceptions", ())
+    return " | ".join([str(error), *(_words(one) for one in inner)])[:2000]
