@@ -20,6 +20,7 @@ from notifier.model import Token
 
 RECOVERY_GRACE = timedelta(seconds=5)  # a broken run has nothing to save
 STOP_GRACE = timedelta(seconds=15)  # a stopped one may write a last checkpoint
+STOPPED = "Stopped"
 SIGNALLED = 128  # a shell's way to tell of a signal
 WORDS = {"Deleted": "pod_deleted", "Evicted": "pod_evicted", "NodeLost": "node_lost"}  # else it vanished
 
@@ -92,14 +93,13 @@ def _note(row: Pod, state: PodState, now: datetime) -> None:
 def _keep_end(session: Session, row: Pod, state: PodState, now: datetime) -> None:
     """The runtime's own word is evidence, and no pod can forge it."""
     origin = Origin(Source.RUNTIME, row.node, row.job_id, row.run, row.id)
-    at = row.ended_at or now
-    if state.phase is Phase.EXITED:
-        data = {"exit_code": state.exit_code, "signal": state.signal}
-        keep_word(session, origin, "pod_exited", at, data=data, now=now)
-    else:
-        keep_word(
-            session, origin, WORDS.get(row.reason, "pod_vanished"), at, data={"reason": row.reason}, now=now
-        )
+    data: dict[str, object] = {"reason": row.reason}
+    word = WORDS.get(row.reason, "pod_vanished")
+    if row.reason == STOPPED:  # by nobody who looks after this run: `faultcast up` was ended
+        word, data = "pod_deleted", {"by": "the end of the server"}
+    elif state.phase is Phase.EXITED:
+        word, data = "pod_exited", {"exit_code": state.exit_code, "signal": state.signal}
+    keep_word(session, origin, word, row.ended_at or now, data=data, now=now)
 
 
 def end(hands: Hands, pods: Sequence[Pod], grace: timedelta, now: datetime) -> bool:

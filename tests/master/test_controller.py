@@ -22,8 +22,8 @@ from master.model import (
 from master.runtimes.base import RuntimeFailure
 from notifier.auth import authenticate
 from notifier.clock import rfc3339
+from tests.master.world import FT, World
 
-FT = {"faultTolerance": True}
 TWO = {"jobSpec": {"replicas": 2}}
 KILLED = {"kind": "process_exited", "rank": 1, "data": {"pid": 101, "signal": 9}}
 OOM = {
@@ -36,26 +36,26 @@ OOM = {
 }
 
 
-def running(world: Any, **given: Any) -> str:
+def running(world: World, **given: Any) -> str:
     """Two pods that have trained to step 10."""
     job_id = world.submit(**FT, **TWO, **given)
     world.train(job_id, 1, 10)
     return job_id
 
 
-def kill_rank(world: Any, job_id: str, index: int = 1) -> None:
+def kill_rank(world: World, job_id: str, index: int = 1) -> None:
     pod = world.pods(job_id)[index]
     world.report(world.agent(pod), {**KILLED, "rank": index})
     world.runtime.exit(pod.id, signal=9)
 
 
-def broken_and_decided(world: Any, job_id: str) -> None:
+def broken_and_decided(world: World, job_id: str) -> None:
     kill_rank(world, job_id)
     world.settle()
     world.wait(4)
 
 
-def test_a_job_starts_runs_and_succeeds(world: Any) -> None:
+def test_a_job_starts_runs_and_succeeds(world: World) -> None:
     job_id = world.submit(**TWO)
     assert world.job(job_id).status == "Running"
     assert [pod.status for pod in world.pods(job_id)] == ["Running", "Running"]
@@ -69,7 +69,7 @@ def test_a_job_starts_runs_and_succeeds(world: Any) -> None:
     assert world.events(job_id) == []
 
 
-def test_a_killed_rank_restarts_the_job_and_training_goes_on(world: Any) -> None:
+def test_a_killed_rank_restarts_the_job_and_training_goes_on(world: World) -> None:
     job_id = running(world)
     broken_and_decided(world, job_id)
     assert world.job(job_id).status == "Restarting"
@@ -90,7 +90,7 @@ def test_a_killed_rank_restarts_the_job_and_training_goes_on(world: Any) -> None
     )
 
 
-def test_leftovers_of_a_run_are_ended_before_the_next_begins(world: Any) -> None:
+def test_leftovers_of_a_run_are_ended_before_the_next_begins(world: World) -> None:
     job_id = running(world)
     stubborn = world.pods(job_id)[0]
     world.runtime.pods[stubborn.id].heeds_stop = False
@@ -102,7 +102,7 @@ def test_leftovers_of_a_run_are_ended_before_the_next_begins(world: Any) -> None
     assert world.job(job_id).run == 1
 
 
-def test_what_we_end_ourselves_is_no_fault(world: Any) -> None:
+def test_what_we_end_ourselves_is_no_fault(world: World) -> None:
     job_id = running(world)
     broken_and_decided(world, job_id)
     world.wait(10)
@@ -110,7 +110,7 @@ def test_what_we_end_ourselves_is_no_fault(world: Any) -> None:
 
 
 @pytest.mark.parametrize("reason", ["Deleted", "Lost"])
-def test_a_deleted_pod_costs_no_restart(world: Any, reason: str) -> None:
+def test_a_deleted_pod_costs_no_restart(world: World, reason: str) -> None:
     job_id = running(world)
     world.runtime.lose(world.pods(job_id)[0].id, reason)
     world.wait(4)
@@ -121,7 +121,17 @@ def test_a_deleted_pod_costs_no_restart(world: Any, reason: str) -> None:
     assert world.job(job_id).run == 1
 
 
-def test_without_fault_tolerance_the_fault_is_told_and_the_job_fails(world: Any) -> None:
+def test_pods_that_the_servers_end_took_along_cost_no_restart(world: World) -> None:
+    job_id = running(world)
+    world.runtime.shutdown()
+    world.new_master()
+    world.wait(4)
+    [event] = world.events(job_id)
+    assert (event.cause, event.decision["action"]) == ("pod_deleted", "restart_job")
+    assert (world.job(job_id).run, world.job(job_id).restarts_used) == (1, 0)
+
+
+def test_without_fault_tolerance_the_fault_is_told_and_the_job_fails(world: World) -> None:
     job_id = world.submit(**TWO)
     world.train(job_id, 1, 5)
     broken_and_decided(world, job_id)
@@ -132,7 +142,7 @@ def test_without_fault_tolerance_the_fault_is_told_and_the_job_fails(world: Any)
     assert all(pod.closed_at for pod in world.pods(job_id))
 
 
-def test_restarts_without_progress_are_limited_and_the_last_word_is_critical(world: Any) -> None:
+def test_restarts_without_progress_are_limited_and_the_last_word_is_critical(world: World) -> None:
     job_id = running(world, faultToleranceArgs="--max-restarts=1")
     for _ in range(2):
         broken_and_decided(world, job_id)
@@ -144,7 +154,7 @@ def test_restarts_without_progress_are_limited_and_the_last_word_is_critical(wor
     assert "jobFailed" in last.items
 
 
-def test_progress_gives_restarts_back(world: Any) -> None:
+def test_progress_gives_restarts_back(world: World) -> None:
     job_id = running(world)
     broken_and_decided(world, job_id)
     assert world.job(job_id).restarts_used == 1
@@ -154,7 +164,7 @@ def test_progress_gives_restarts_back(world: Any) -> None:
     assert world.job(job_id).restarts_used == 0
 
 
-def test_a_hardware_fault_seen_by_the_node_isolates_it_and_restarts_elsewhere(world: Any) -> None:
+def test_a_hardware_fault_seen_by_the_node_isolates_it_and_restarts_elsewhere(world: World) -> None:
     job_id = running(world)
     pod = world.pods(job_id)[1]
     node = world.node_agent(pod.node)
@@ -170,7 +180,7 @@ def test_a_hardware_fault_seen_by_the_node_isolates_it_and_restarts_elsewhere(wo
     assert told[0].severity == "error"
 
 
-def test_a_dead_agent_is_told_of_and_replaced_and_training_is_left_alone(world: Any) -> None:
+def test_a_dead_agent_is_told_of_and_replaced_and_training_is_left_alone(world: World) -> None:
     job_id = running(world)
     pod = world.pods(job_id)[0]
     old = world.agent(pod)
@@ -186,7 +196,7 @@ def test_a_dead_agent_is_told_of_and_replaced_and_training_is_left_alone(world: 
     assert (world.job(job_id).run, world.events(job_id)) == (0, [])
 
 
-def test_a_new_agent_is_given_time_to_speak(world: Any) -> None:
+def test_a_new_agent_is_given_time_to_speak(world: World) -> None:
     """Also beside a pod that has run for long: what counts is its own life."""
     job_id = running(world)
     world.train(job_id, 11, 60)
@@ -198,7 +208,7 @@ def test_a_new_agent_is_given_time_to_speak(world: Any) -> None:
     assert world.agent(pod) == new
 
 
-def test_an_agent_that_never_speaks_is_replaced_now_and_then(world: Any) -> None:
+def test_an_agent_that_never_speaks_is_replaced_now_and_then(world: World) -> None:
     job_id = running(world)
     pod = world.pods(job_id)[0]
     first = world.agent(pod)
@@ -210,7 +220,7 @@ def test_an_agent_that_never_speaks_is_replaced_now_and_then(world: Any) -> None
     assert len([alert for alert in world.alerts() if alert.item == "agentLost"]) == 2  # one a pod
 
 
-def test_a_silent_agent_is_lost_after_six_seconds_but_not_at_a_masters_start(world: Any) -> None:
+def test_a_silent_agent_is_lost_after_six_seconds_but_not_at_a_masters_start(world: World) -> None:
     job_id = running(world)
     world.now = world.now.replace(minute=5)  # the master was away for minutes
     world.new_master()
@@ -222,7 +232,7 @@ def test_a_silent_agent_is_lost_after_six_seconds_but_not_at_a_masters_start(wor
     assert world.job(job_id).run == 0
 
 
-def test_stop(world: Any) -> None:
+def test_stop(world: World) -> None:
     job_id = running(world)
     pods = world.pods(job_id)
     world.stop(job_id)
@@ -234,7 +244,7 @@ def test_stop(world: Any) -> None:
     assert world.events(job_id) == []
 
 
-def test_stop_in_the_middle_of_a_recovery(world: Any) -> None:
+def test_stop_in_the_middle_of_a_recovery(world: World) -> None:
     job_id = running(world)
     stubborn = world.pods(job_id)[0]
     world.runtime.pods[stubborn.id].heeds_stop = False
@@ -246,7 +256,7 @@ def test_stop_in_the_middle_of_a_recovery(world: Any) -> None:
     assert world.job(job_id).run == 0
 
 
-def test_a_job_waits_for_a_node(world: Any) -> None:
+def test_a_job_waits_for_a_node(world: World) -> None:
     with world.services.store.write() as session:
         for name in world.runtime.nodes():
             pools.isolate(session, name, "test", world.now)
@@ -260,7 +270,7 @@ def test_a_job_waits_for_a_node(world: Any) -> None:
     assert [pod.node for pod in world.pods(job_id)] == ["node-2"]
 
 
-def test_a_job_without_steps_counts_as_recovered_once_it_lives(world: Any) -> None:
+def test_a_job_without_steps_counts_as_recovered_once_it_lives(world: World) -> None:
     job_id = world.submit(**FT)
     world.beat(job_id)
     world.runtime.lose(world.pods(job_id)[0].id)
@@ -276,12 +286,12 @@ def test_a_job_without_steps_counts_as_recovered_once_it_lives(world: Any) -> No
     assert world.job(job_id).status == "Running"
 
 
-def hang_state(world: Any, **more: Any) -> dict[str, Any]:
+def hang_state(world: World, **more: Any) -> dict[str, Any]:
     """A process in which nothing moves any more."""
     return {"cpu_ticks": 5, "io_bytes": 5, "step": 20, "step_at": world.frozen_at, **more}
 
 
-def stand_still(world: Any, job_id: str, seconds: int, **odd: Any) -> None:
+def stand_still(world: World, job_id: str, seconds: int, **odd: Any) -> None:
     """Both ranks stand at step 20; rank 1 is `odd`. Agents collect stacks when they are asked."""
     world.frozen_at = rfc3339(world.now)
     for _ in range(seconds * 2):
@@ -298,7 +308,7 @@ def stand_still(world: Any, job_id: str, seconds: int, **odd: Any) -> None:
                 world.report(world.agent(pod), stack)
 
 
-def test_a_stopped_rank_is_named_by_its_state(world: Any) -> None:
+def test_a_stopped_rank_is_named_by_its_state(world: World) -> None:
     job_id = running(world)
     world.train(job_id, 11, 20)
     stand_still(world, job_id, 20, state="T")
@@ -308,7 +318,7 @@ def test_a_stopped_rank_is_named_by_its_state(world: Any) -> None:
     assert (alert.item, sorted(alert.items), alert.severity) == ("jobHang", ["jobFT", "jobHang"], "error")
 
 
-def test_a_hang_is_confirmed_by_stacks_and_the_odd_rank_is_named(world: Any) -> None:
+def test_a_hang_is_confirmed_by_stacks_and_the_odd_rank_is_named(world: World) -> None:
     job_id = running(world, faultToleranceArgs="--enable-hang-detection=true")
     world.train(job_id, 11, 20)
     stand_still(world, job_id, 60, state="R")
@@ -320,7 +330,7 @@ def test_a_hang_is_confirmed_by_stacks_and_the_odd_rank_is_named(world: Any) -> 
 
 
 def test_a_job_is_abnormal_while_its_silence_is_looked_into_and_running_when_it_was_nothing(
-    world: Any,
+    world: World,
 ) -> None:
     job_id = running(world, faultToleranceArgs="--enable-hang-detection=true")
     world.train(job_id, 11, 20)
@@ -331,7 +341,7 @@ def test_a_job_is_abnormal_while_its_silence_is_looked_into_and_running_when_it_
     assert world.events(job_id) == []
 
 
-def test_a_user_error_stops_the_job_and_says_what_to_do(world: Any) -> None:
+def test_a_user_error_stops_the_job_and_says_what_to_do(world: World) -> None:
     job_id = running(world)
     pod = world.pods(job_id)[1]
     lines = ["Traceback (most recent call last):", '  File "train.py", line 9, in <module>',
@@ -347,7 +357,7 @@ def test_a_user_error_stops_the_job_and_says_what_to_do(world: Any) -> None:
         assert event.advice["en"]
 
 
-def test_two_jobs_do_not_disturb_each_other(world: Any) -> None:
+def test_two_jobs_do_not_disturb_each_other(world: World) -> None:
     first = running(world)
     second = world.submit(**{**FT, **TWO, "name": "other"})
     world.train(second, 1, 5)
@@ -357,7 +367,7 @@ def test_two_jobs_do_not_disturb_each_other(world: Any) -> None:
     assert world.events(second) == []
 
 
-def test_a_broken_job_does_not_keep_the_master_from_the_others(world: Any) -> None:
+def test_a_broken_job_does_not_keep_the_master_from_the_others(world: World) -> None:
     broken = running(world)
     other = world.submit(name="other")
     start = world.runtime.poll
@@ -374,7 +384,7 @@ def test_a_broken_job_does_not_keep_the_master_from_the_others(world: Any) -> No
     assert world.job(broken).status == "Running"
 
 
-def test_a_closed_pods_token_is_void(world: Any) -> None:
+def test_a_closed_pods_token_is_void(world: World) -> None:
     job_id = running(world)
     token = world.runtime.pods[world.pods(job_id)[0].id].agent.token
     world.stop(job_id)
@@ -383,7 +393,7 @@ def test_a_closed_pods_token_is_void(world: Any) -> None:
         assert authenticate(session, token, world.now) is None
 
 
-def test_a_deleted_job_leaves_nothing_but_its_deliveries(world: Any) -> None:
+def test_a_deleted_job_leaves_nothing_but_its_deliveries(world: World) -> None:
     job_id = running(world)
     broken_and_decided(world, job_id)
     with world.services.store.write() as session:
@@ -396,7 +406,7 @@ def test_a_deleted_job_leaves_nothing_but_its_deliveries(world: Any) -> None:
     assert ("jobRunning", "firing") in world.told()
 
 
-def test_a_second_master_waits_and_takes_over(world: Any) -> None:
+def test_a_second_master_waits_and_takes_over(world: World) -> None:
     job_id = running(world)
     standby = Controller(world.services, world.runtime, server="http://127.0.0.1:1")
     standby._hands.leadership.holder = "elsewhere/another-boot/1/1"
@@ -410,7 +420,7 @@ def test_a_second_master_waits_and_takes_over(world: Any) -> None:
     assert world.pods(job_id)[0].status == "Failed"
 
 
-def test_who_lost_the_lease_writes_nothing(world: Any) -> None:
+def test_who_lost_the_lease_writes_nothing(world: World) -> None:
     job_id = running(world)
     with world.services.store.write() as session:
         session.get_one(Leader, "default").holder = "elsewhere/another-boot/1/1"
@@ -419,7 +429,7 @@ def test_who_lost_the_lease_writes_nothing(world: Any) -> None:
     assert world.job(job_id).reason == ""
 
 
-def test_a_lease_of_a_dead_process_of_this_machine_is_taken_at_once(world: Any) -> None:
+def test_a_lease_of_a_dead_process_of_this_machine_is_taken_at_once(world: World) -> None:
     boot = world.controller._hands.leadership.holder.rsplit("/", 3)[1]
     with world.services.store.write() as session:
         row = session.get_one(Leader, "default")
@@ -428,7 +438,7 @@ def test_a_lease_of_a_dead_process_of_this_machine_is_taken_at_once(world: Any) 
     assert world.controller._hands.leadership.take()
 
 
-def test_a_lease_of_another_machine_is_waited_for(world: Any) -> None:
+def test_a_lease_of_another_machine_is_waited_for(world: World) -> None:
     with world.services.store.write() as session:
         row = session.get_one(Leader, "default")
         row.holder, row.until = "elsewhere/another-boot/1/1", row.until + timedelta(days=1)

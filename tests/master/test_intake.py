@@ -13,12 +13,13 @@ from master.reports import ReportBody
 from notifier.auth import Principal, Role
 from notifier.clock import rfc3339
 from notifier.problems import Problem
+from tests.master.world import World
 
 TWO = {"jobSpec": {"replicas": 2, "nprocPerNode": 2}}
 LINE = {"kind": "log_match", "data": {"signature": "cuda.oom", "line": "CUDA out of memory"}}
 
 
-def beat(world: Any, ranks: dict[int, dict[str, Any]], **more: Any) -> dict[str, Any]:
+def beat(world: World, ranks: dict[int, dict[str, Any]], **more: Any) -> dict[str, Any]:
     states = {
         str(rank): {
             "pid": 1,
@@ -31,13 +32,13 @@ def beat(world: Any, ranks: dict[int, dict[str, Any]], **more: Any) -> dict[str,
     return {"kind": "heartbeat", "data": {"ranks": states, "log_at": rfc3339(world.now)}, **more}
 
 
-def rows(world: Any, **where: Any) -> list[ObservationRow]:
+def rows(world: World, **where: Any) -> list[ObservationRow]:
     with world.services.store.read() as session:
         found = select(ObservationRow).filter_by(**where).order_by(ObservationRow.id)
         return list(session.scalars(found))
 
 
-def everything(world: Any) -> dict[str, int]:
+def everything(world: World) -> dict[str, int]:
     """How many rows each table that reports touch holds."""
     with world.services.store.read() as session:
         return {
@@ -46,7 +47,7 @@ def everything(world: Any) -> dict[str, int]:
         }
 
 
-def refused(world: Any, who: Principal, *observations: dict[str, Any]) -> Problem:
+def refused(world: World, who: Principal, *observations: dict[str, Any]) -> Problem:
     before = everything(world)
     with pytest.raises(Problem) as caught:
         world.report(who, *observations)
@@ -54,7 +55,7 @@ def refused(world: Any, who: Principal, *observations: dict[str, Any]) -> Proble
     return caught.value
 
 
-def test_evidence_is_kept_with_the_identity_of_the_token(world: Any) -> None:
+def test_evidence_is_kept_with_the_identity_of_the_token(world: World) -> None:
     job_id = world.submit(**TWO)
     pod = world.pods(job_id)[1]
     world.report(world.agent(pod), {**LINE, "rank": 2})
@@ -80,7 +81,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("claim", FOREIGN.values(), ids=FOREIGN)
-def test_a_pod_speaks_for_itself_alone(world: Any, claim: dict[str, Any]) -> None:
+def test_a_pod_speaks_for_itself_alone(world: World, claim: dict[str, Any]) -> None:
     job_id = world.submit(**TWO)
     problem = refused(world, world.agent(world.pods(job_id)[1]), beat(world, {2: {}}), claim)
     assert problem.status == 422
@@ -88,13 +89,13 @@ def test_a_pod_speaks_for_itself_alone(world: Any, claim: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("name", ["pod_id", "pod", "node", "job_id", "run", "source"])
-def test_the_body_cannot_name_whose_it_is(world: Any, name: str) -> None:
+def test_the_body_cannot_name_whose_it_is(world: World, name: str) -> None:
     job_id = world.submit(**TWO)
     with pytest.raises(ValidationError, match="Extra inputs"):
         world.report(world.agent(world.pods(job_id)[0]), {**LINE, name: "x"})
 
 
-def test_ranks_that_are_not_known_here_are_left_out_not_believed(world: Any) -> None:
+def test_ranks_that_are_not_known_here_are_left_out_not_believed(world: World) -> None:
     job_id = world.submit(jobSpec={"replicas": 2})  # nobody said how many processes a pod has
     pod = world.pods(job_id)[1]
     world.report(world.agent(pod), {**LINE, "rank": 0}, beat(world, {0: {"step": 99}, 1: {"step": 5}}))
@@ -103,7 +104,7 @@ def test_ranks_that_are_not_known_here_are_left_out_not_believed(world: Any) -> 
     assert world.pods(job_id)[1].agent_seen_at == world.now
 
 
-def test_a_lone_pod_may_have_any_number_of_ranks(world: Any) -> None:
+def test_a_lone_pod_may_have_any_number_of_ranks(world: World) -> None:
     job_id = world.submit()
     world.report(world.agent(world.pods(job_id)[0]), beat(world, {rank: {"step": 3} for rank in range(8)}))
     with world.services.store.read() as session:
@@ -113,14 +114,14 @@ def test_a_lone_pod_may_have_any_number_of_ranks(world: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["process_exited", "log_match", "stacks", "progress"])
-def test_a_node_speaks_of_its_kernel_alone(world: Any, kind: str) -> None:
+def test_a_node_speaks_of_its_kernel_alone(world: World, kind: str) -> None:
     world.submit()
     data = {"log_match": LINE["data"], "progress": {"step": 1}}.get(kind, {})
     problem = refused(world, world.node_agent("node-1"), {"kind": kind, "data": data})
     assert problem.errors[0][0] == "observations.0.kind"
 
 
-def test_kernel_lines_are_the_nodes_word(world: Any) -> None:
+def test_kernel_lines_are_the_nodes_word(world: World) -> None:
     world.submit()
     data = {"signature": "xid.79", "line": "NVRM: Xid (PCI:0000:9b:00): 79"}
     world.report(world.node_agent("node-2"), {"kind": "kernel_line", "data": data}, {"kind": "heartbeat"})
@@ -137,11 +138,11 @@ def test_kernel_lines_are_the_nodes_word(world: Any) -> None:
     ],
     ids=["bound to nothing", "a pod that is gone", "a node that is gone"],
 )
-def test_tokens_without_an_owner_are_turned_away(world: Any, who: Principal) -> None:
+def test_tokens_without_an_owner_are_turned_away(world: World, who: Principal) -> None:
     assert refused(world, who, LINE).status == 403
 
 
-def test_the_same_report_counts_once(world: Any) -> None:
+def test_the_same_report_counts_once(world: World) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
     assert world.report(who, LINE)["ack"] == 1
@@ -150,7 +151,7 @@ def test_the_same_report_counts_once(world: Any) -> None:
     assert len(rows(world, kind="log_match")) == 1
 
 
-def test_another_life_of_the_agent_counts_anew_and_the_old_ones_spool_still_once(world: Any) -> None:
+def test_another_life_of_the_agent_counts_anew_and_the_old_ones_spool_still_once(world: World) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
     for boot in ("old", "new", "old"):
@@ -161,7 +162,7 @@ def test_another_life_of_the_agent_counts_anew_and_the_old_ones_spool_still_once
     assert len(rows(world, kind="log_match")) == 3
 
 
-def test_endless_lives_are_forgotten(world: Any) -> None:
+def test_endless_lives_are_forgotten(world: World) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
     for n in range(30):
@@ -171,7 +172,7 @@ def test_endless_lives_are_forgotten(world: Any) -> None:
 
 
 @pytest.mark.parametrize("hours", [-300, -1, 1, 300], ids=str)
-def test_a_wrong_clock_is_set_right(world: Any, hours: int) -> None:
+def test_a_wrong_clock_is_set_right(world: World, hours: int) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
     skewed = world.now + timedelta(hours=hours)
@@ -198,7 +199,7 @@ def test_a_wrong_clock_is_set_right(world: Any, hours: int) -> None:
 
 @pytest.mark.parametrize("at", ["1970-01-01T00:00:00Z", "8999-12-31T23:59:59Z"])
 @pytest.mark.parametrize("sent_at", ["1970-01-01T00:00:00Z", "8999-12-31T23:59:59Z"])
-def test_absurd_times_harm_nothing(world: Any, at: str, sent_at: str) -> None:
+def test_absurd_times_harm_nothing(world: World, at: str, sent_at: str) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
     body = {"boot": "b", "seq": 1, "sent_at": sent_at, "observations": [{**LINE, "at": at}]}
@@ -208,7 +209,7 @@ def test_absurd_times_harm_nothing(world: Any, at: str, sent_at: str) -> None:
     assert world.now - timedelta(days=31) < row.at <= world.now
 
 
-def test_heartbeats_are_folded_not_heaped_up(world: Any) -> None:
+def test_heartbeats_are_folded_not_heaped_up(world: World) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
     for step in range(1, 61):
@@ -221,7 +222,7 @@ def test_heartbeats_are_folded_not_heaped_up(world: Any) -> None:
     assert run.last_log_at == world.now
 
 
-def test_the_rank_view_compares_with_the_beat_a_window_before(world: Any) -> None:
+def test_the_rank_view_compares_with_the_beat_a_window_before(world: World) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
     for n in range(10):
@@ -234,7 +235,7 @@ def test_the_rank_view_compares_with_the_beat_a_window_before(world: Any) -> Non
     assert (view.state, view.cpu_moved, view.io_moved) == ("R", False, True)
 
 
-def test_a_flood_of_lines_leaves_room_for_what_decides(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_of_lines_leaves_room_for_what_decides(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evidence, "ROWS_KEPT", 20)
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
@@ -245,7 +246,7 @@ def test_a_flood_of_lines_leaves_room_for_what_decides(world: Any, monkeypatch: 
     assert len(rows(world, kind="process_exited")) == 1
 
 
-def test_stacks_are_asked_for_until_they_come(world: Any) -> None:
+def test_stacks_are_asked_for_until_they_come(world: World) -> None:
     job_id = world.submit()
     pod = world.pods(job_id)[0]
     who = world.agent(pod)
@@ -257,7 +258,7 @@ def test_stacks_are_asked_for_until_they_come(world: Any) -> None:
     assert "stacks" not in world.report(who, stack)["want"]
 
 
-def test_old_stacks_make_room(world: Any) -> None:
+def test_old_stacks_make_room(world: World) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
     for n in range(40):
@@ -267,7 +268,7 @@ def test_old_stacks_make_room(world: Any) -> None:
     assert kept[-1].data["frames"] == ["f39 (a.py:1)"]
 
 
-def test_the_jobs_own_patterns_ride_on_every_answer(world: Any) -> None:
+def test_the_jobs_own_patterns_ride_on_every_answer(world: World) -> None:
     job_id = world.submit(faultTolerance=True, faultToleranceArgs="--custom-log-patterns='Loss nan'")
     assert world.report(world.agent(world.pods(job_id)[0]))["want"]["patterns"] == ["Loss nan"]
 

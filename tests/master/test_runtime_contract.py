@@ -11,7 +11,7 @@ import pytest
 
 from master.runtimes.base import AgentAccess, Phase, PodRef, PodSpec, Runtime
 from master.runtimes.local import LocalRuntime
-from master.runtimes.virtual import VirtualRuntime
+from tests.master.virtual import VirtualRuntime
 
 ANSWER_S = 20
 NOW = timedelta(0)

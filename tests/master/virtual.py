@@ -1,5 +1,5 @@
-"""A runtime without processes: whoever holds it says what becomes of its pods. For tests of the control loop;
-it keeps the same contract as the real ones (tests/master/test_runtime_contract.py)."""
+"""A runtime without processes: whoever holds it says what becomes of its pods. It keeps the same contract as
+the real ones (test_runtime_contract.py)."""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from master.runtimes.base import AgentAccess, LogPiece, Phase, PodRef, PodSpec, PodState
+
+STOPPED = PodState(Phase.EXITED, signal=15, reason="Stopped")
 
 
 @dataclass
@@ -57,7 +59,7 @@ class VirtualRuntime:
         if pod.state.phase is Phase.PENDING:
             pod.state = PodState(Phase.GONE, reason="Stopped", clean=True)
         elif pod.heeds_stop and not pod.state.clean:
-            self._over(pod, pod.state if pod.state.phase is not Phase.RUNNING else self._ended(signal=15))
+            self._over(pod, pod.state if pod.state.phase is not Phase.RUNNING else STOPPED)
 
     def delete_pod(self, ref: PodRef) -> None:
         self._over(self._pod(ref), PodState(Phase.GONE, reason="Deleted"))
@@ -98,7 +100,8 @@ class VirtualRuntime:
 
     def shutdown(self) -> None:
         for pod in self.pods.values():
-            self._over(pod, self._ended(signal=9))
+            if pod.state.phase is Phase.RUNNING:
+                self._over(pod, STOPPED)
             pod.agent = None
         self.node_agents.clear()
 
