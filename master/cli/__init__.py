@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def spell_out(arguments: list[str]) -> list[str]:
     """`--enable-rdma` alone as `--enable-rdma=true`."""
-    if arguments[:1] != ["job"]:
+    if "job" not in arguments:
         return arguments
     return [f"{part}=true" if part in BARE_FLAGS else part for part in arguments]
 

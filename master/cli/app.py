@@ -1,5 +1,7 @@
 """The tree of commands."""
 
+from typing import Annotated
+
 import typer
 
 from master.cli import alerts, channels, deliveries, joblogs, jobs, parts, pools, tokens
@@ -14,8 +16,22 @@ app = typer.Typer(
 )
 
 
+def _say_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version  # noqa: PLC0415  slow, and seldom wanted
+
+        typer.echo(f"faultcast {version('faultcast')}")
+        raise typer.Exit
+
+
 @app.callback()
-def root(server: SERVER = None, token: TOKEN = None) -> None:
+def root(
+    server: SERVER = None,
+    token: TOKEN = None,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Say which this is.")
+    ] = False,
+) -> None:
     """Keeps PyTorch training jobs alive and tells people what happened, on every channel they use."""
 
 

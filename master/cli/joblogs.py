@@ -13,6 +13,7 @@ from master.cli.jobs import FINAL, Id
 
 LOOK_EVERY_S = 0.5
 CHUNK = 1 << 20
+BEFORE_PODS = frozenset({"Created", "Starting", "Restarting"})
 _KEPT = frozenset("\n\t\r")
 
 
@@ -30,8 +31,10 @@ def logs(
 ) -> None:
     """Print a pod's log."""
     where: dict[str, Any] = {"pod": pod, "run": run, "offset": 0, "limit": CHUNK}
+    if follow:
+        _await_pod(client, job, where)
     while True:
-        piece = _piece(client, job, where, follow=follow)
+        piece = _piece(client, job, where)
         _print(piece["text"])
         has_more = piece["next_offset"] > piece["offset"]
         where |= {"run": piece["run"], "offset": piece["next_offset"]}
@@ -44,17 +47,23 @@ def logs(
         time.sleep(LOOK_EVERY_S)
 
 
-def _piece(client: Client, job: str, where: dict[str, Any], *, follow: bool) -> dict[str, Any]:
-    """The next stretch; when following, a job that has no pod yet is waited for."""
+def _piece(client: Client, job: str, where: dict[str, Any]) -> dict[str, Any]:
+    piece: dict[str, Any] = client.get(f"/jobs/{segment(job)}/logs", where)
+    return piece
+
+
+def _await_pod(client: Client, job: str, where: dict[str, Any]) -> None:
+    """Until the job has a pod whose log can be read."""
     while True:
+        status = client.get(f"/jobs/{segment(job)}")["status"]  # first: it may get its pod meanwhile
         try:
-            answer: dict[str, Any] = client.get(f"/jobs/{segment(job)}/logs", where)
+            _piece(client, job, where | {"limit": 1})
         except CommandError:
-            if not follow or client.get(f"/jobs/{segment(job)}")["status"] not in {"Created", "Starting"}:
+            if status not in BEFORE_PODS:
                 raise
             time.sleep(LOOK_EVERY_S)
         else:
-            return answer
+            return
 
 
 def _next_run(client: Client, job: str, where: dict[str, Any], *, is_fixed: bool) -> bool:

@@ -5,18 +5,16 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from master.cli import main, spell_out
+from tests.cli.playedserver import Server, serving
 
 Run = Callable[..., "Ended"]
 LIMIT_S = 30
@@ -27,53 +25,6 @@ class Ended:
     code: int
     out: str
     err: str
-
-
-@dataclass
-class Server:
-    """Plays a Faultcast server: says what it was told to say and keeps what it was asked."""
-
-    url: str = ""
-    status: int = 200
-    answer: Any = None
-    content: bytes | None = None
-    asked: list[dict[str, Any]] = field(default_factory=list)
-
-
-@contextmanager
-def serving(server: Server) -> Iterator[Server]:
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            server.asked.append(
-                {
-                    "method": self.command,
-                    "path": self.path,
-                    "token": self.headers.get("authorization"),
-                    "body": json.loads(body) if body else None,
-                }
-            )
-            content = server.content if server.content is not None else json.dumps(server.answer).encode()
-            self.send_response(server.status)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=http.serve_forever, args=(0.02,))
-    thread.start()
-    server.url = f"http://127.0.0.1:{http.server_port}"
-    try:
-        yield server
-    finally:
-        http.shutdown()
-        thread.join()
-        http.server_close()
 
 
 @pytest.fixture
@@ -250,6 +201,7 @@ def test_a_channel_test_that_is_not_delivered_fails(
 
 def test_bare_switches_mean_true_and_only_in_job_commands() -> None:
     assert spell_out(["job", "create", "--privileged"]) == ["job", "create", "--privileged=true"]
+    assert spell_out(["--token", "t", "job", "create", "--privileged"])[-1] == "--privileged=true"
     assert spell_out(["standin", "--privileged"]) == ["standin", "--privileged"]
 
 
