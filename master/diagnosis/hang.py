@@ -170,9 +170,14 @@ def _needed(busy: list[Pose], case: CaseFile) -> tuple[str, timedelta]:
     views: dict[int, RankView] = {view.rank: view for view in case.ranks}
     if any(pose.doing is Doing.OUTSIDE for pose in busy):
         return "outside", max(_OUTSIDE, 3 * longest_gap(case))
-    if all(pose.rank in views and views[pose.rank].cpu_moved for pose in busy):
+    if all(pose.rank in views and _runs(views[pose.rank]) for pose in busy):
         return "spinning", max(_SPINNING, 3 * longest_gap(case))
     return "blocked", max(_BLOCKED, 3 * longest_gap(case))
+
+
+def _runs(view: RankView) -> bool:
+    """On a CPU now and before; a blocked process also gains a tick now and then, by its helper threads."""
+    return view.state == "R" and view.cpu_moved
 
 
 def _unseen(case: CaseFile, doubt: Suspicion, quiet: timedelta) -> Hang | None:

@@ -58,6 +58,12 @@ HANGS = {
         1,
         "blocked",
     ),
+    "one rank is blocked while a helper thread of it ticks": (
+        sampled(steady().idle().state(1, "S", cpu=True), 61, rank0=ALL_REDUCE, rank1=SLEEP),
+        61,
+        1,
+        "blocked",
+    ),
     "one rank waits for data for very long": (
         sampled(steady().idle(), 91, rank0=ALL_REDUCE, rank1=READ),
         91,
