@@ -76,7 +76,7 @@ def tell_agent_lost(session: Session, job: Job, pod: Pod, why: str, now: datetim
     _tell(
         session, job, now, items=("agentLost",), severity=ITEMS["agentLost"].severity,
         title=f"{job.name}: the agent of {pod.name} on {pod.node} is lost ({why}); training is not touched",
-        dedup_key=_agent_key(pod), labels={"pod": pod.name, "node": pod.node},
+        text=why, dedup_key=_agent_key(pod), labels={"pod": pod.name, "node": pod.node},
     )  # fmt: skip
 
 
@@ -91,8 +91,8 @@ def tell_isolated(session: Session, node: Node, now: datetime) -> None:
         session,
         NewAlert(
             pool=node.pool, source=SOURCE, item="nodeFT", items=("nodeFT",), severity=Severity.ERROR,
-            title=f"node {node.name} is isolated: {node.reason}", labels={"node": node.name},
-            dedup_key=_node_key(node.name),
+            title=f"node {node.name} is isolated: {node.reason}", text=node.reason,
+            labels={"node": node.name}, dedup_key=_node_key(node.name),
         ),
         now,
     )  # fmt: skip
