@@ -23,6 +23,8 @@ with warnings.catch_warnings():
     from fastapi.testclient import TestClient
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
+# Whatever is not on this machine goes to a proxy that is not there.
+NOWHERE = Network(allow=LOOPBACK, proxy="http://127.0.0.1:9", no_proxy="127.0.0.1")
 As = Callable[..., TestClient]
 
 
@@ -40,7 +42,7 @@ def settings(tmp_path: Path, database_url: str) -> Settings:
 @pytest.fixture
 def services(settings: Settings, store: Store) -> Iterator[Services]:
     bell = Bell(None)
-    yield Services(store, settings, open_box(settings, store), bell, Network(allow=LOOPBACK))
+    yield Services(store, settings, open_box(settings, store), bell, NOWHERE)
     bell.close()
 
 

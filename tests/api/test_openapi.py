@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,11 @@ from notifier.secretbox import SecretBox
 from notifier.settings import Settings
 from notifier.storage import Store, make_engine
 
-EXAMPLES = 12
+EXAMPLES = 10
 CHANNEL = {
     "name": "ding",
     "kind": "wecom",
-    "config": {"webhook_url": "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=CANARY"},
+    "config": {"webhook_url": "http://127.0.0.1:9/cgi-bin/webhook/send?key=CANARY"},
 }
 # That fields go together, and that a name is known, no schema says; an unknown query parameter is ignored.
 JUDGED_ELSEWHERE = [positive_data_acceptance, negative_data_rejection]
@@ -84,7 +85,7 @@ def served(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     (folder / "faultcast.db").write_bytes(sqlite_template.read_bytes())
     engine = make_engine(f"sqlite:///{folder}/faultcast.db")
     # The proxy is nobody: nothing that is generated leaves this machine.
-    network = Network(allow=(), proxy="http://127.0.0.1:9", timeout_s=1)
+    network = Network(allow=(ip_network("127.0.0.1"),), proxy="http://127.0.0.1:9", timeout_s=1)
     services = Services(
         Store(engine),
         Settings(_env_file=None, data_dir=folder),
@@ -119,8 +120,14 @@ def _seeded(app: FastAPI, services: Services) -> Served:
     return Served(app, plaintext, known)
 
 
-@pytest.mark.parametrize("aimed", [False, True], ids=["anywhere", "at what is there"])
-@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+ROUNDS = {
+    "valid, at what is there": (GenerationMode.POSITIVE, True),
+    "invalid, at what is there": (GenerationMode.NEGATIVE, True),
+    "invalid, anywhere": (GenerationMode.NEGATIVE, False),
+}
+
+
+@pytest.mark.parametrize(("mode", "aimed"), ROUNDS.values(), ids=ROUNDS)
 def test_every_answer_is_one_that_is_described(served: Served, mode: GenerationMode, aimed: bool) -> None:
     found: dict[str, str] = {}
     schema = schemathesis.openapi.from_asgi("/openapi.json", served.app)

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 As = Callable[..., httpx.Client]
+ONE_ENGINE = pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)  # refused by no database
 
 
 def speaks(client: httpx.Client, plaintext: str) -> int:
@@ -50,6 +51,7 @@ WRONG = {
 }
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(("body", "field"), WRONG.values(), ids=WRONG)
 def test_a_wrong_field_is_named(admin: httpx.Client, body: dict[str, Any], field: str) -> None:
     answer = admin.post("/tokens", json=body)
@@ -67,6 +69,7 @@ REACH = {
 }
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(("own", "asked", "status"), REACH.values(), ids=REACH)
 def test_a_token_reaches_no_further_than_its_maker(as_: As, own: str, asked: str | None, status: int) -> None:
     assert (
