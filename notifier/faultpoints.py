@@ -1,6 +1,7 @@
-"""Named points at which a test may break this process, by `FAULTCAST_FAULTPOINT=name:nth:kill|raise|stall`.
+"""Named points at which a test may break this process: `FAULTCAST_FAULTPOINT=name:nth:kill|raise|stall`.
 
-Costs one comparison when unset. `nth` counts the times that this process passes the point, 1 first.
+Costs one comparison when unset. `nth` counts the times that this process passes the point, 1 first;
+`stall` is 30 s, or as given: `name:nth:stall:7`.
 """
 
 import os
@@ -42,19 +43,16 @@ class FaultPoint:
     """One armed point of this process."""
 
     def __init__(self, form: str) -> None:
-        name, _, rest = form.partition(":")
-        nth, _, action = rest.partition(":")
-        if (
-            name not in POINTS + RECOVERY_POINTS
-            or action not in ACTIONS
-            or not nth.isdecimal()
-            or int(nth) < 1
-        ):
+        name, nth, action, stall_s = (*form.split(":"), "", "", "")[:4]
+        numbers = (nth, stall_s or "1")
+        known = name in POINTS + RECOVERY_POINTS and action in ACTIONS
+        if not known or not all(n.isdecimal() and int(n) for n in numbers):
             raise ValueError(
                 f"{VARIABLE}={form!r}: give NAME:NTH:ACTION, NAME of {', '.join(POINTS + RECOVERY_POINTS)}, "
                 f"ACTION of {', '.join(ACTIONS)}"
             )
         self._name, self._nth, self._action = name, int(nth), action
+        self._stall_s = float(stall_s or STALL_S)
         self._passed = 0
         self._lock = threading.Lock()
 
@@ -72,7 +70,7 @@ class FaultPoint:
             os.kill(os.getpid(), signal.SIGKILL)
         if self._action == "raise":
             raise InjectedError(self._name)
-        time.sleep(STALL_S)
+        time.sleep(self._stall_s)
 
 
 _armed = FaultPoint(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None

@@ -1,7 +1,13 @@
 """A notifier without its API: channels that lead to stand-ins, alerts put into the database, an engine."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,8 +15,11 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from sqlalchemy import select
+import redis
+from pydantic import SecretStr
+from sqlalchemy import select, update
 
 from channels.config import split
 from channels.registry import ADAPTERS
@@ -27,6 +36,7 @@ from notifier.secretbox import SecretBox
 from notifier.sending import Tools
 from notifier.settings import Settings
 from notifier.storage import Store
+from notifier.worker import run_worker
 from notifier.writer import Writer
 
 KEY = "a key for tests, long enough"
@@ -158,9 +168,25 @@ class House:
         for one in ids:
             self.edit(one, next_attempt_at=utcnow() - timedelta(seconds=1))
 
+    def lapse(self) -> None:
+        """Time passes: every lease has run out."""
+        past = utcnow() - timedelta(seconds=1)
+        with self.store.write() as session:
+            session.execute(
+                update(Delivery)
+                .where(Delivery.state == "sending")
+                .values(next_attempt_at=past, lease_until=past)
+            )
+
     def tools(self) -> Tools:
         writer = Writer(self.store)
         return Tools(self.store, writer, Leases(), self.box, network_of(self.settings), self.settings)
+
+    @contextmanager
+    def worker(self, redis_url: str) -> Iterator[None]:
+        """A whole worker, listener and all, in a thread of this process until the block ends."""
+        with in_thread(self.settings.model_copy(update={"redis_url": SecretStr(redis_url)})):
+            yield
 
     @contextmanager
     def working(self, concurrency: int = 16) -> Iterator[Engine]:
@@ -181,6 +207,98 @@ class House:
         return [one.title.lstrip("🔵🟠🔴🚨✅🟢 ") for one in self.providers.messages(accepted=True)]
 
 
+class Nursery:
+    """The process that forks workers (`nursery.py`)."""
+
+    def __init__(self) -> None:
+        script = Path(__file__).with_name("nursery.py")
+        self._process = subprocess.Popen(
+            [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, **what: object) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(what) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@dataclass
+class Processes:
+    """Worker processes over the same database and Valkey."""
+
+    nursery: Nursery
+    environment: Mapping[str, str]
+    folder: Path
+    client: redis.Redis
+    started: list[int] = field(default_factory=list)
+
+    def worker(self, **environment: str) -> int:
+        """The pid of a worker that already listens."""
+        before = self._listening()
+        log = self.folder / f"worker-{len(self.started)}.log"
+        pid = self.nursery.ask(start={**self.environment, **environment}, log=str(log))
+        self.started.append(pid)
+        until(lambda: self._listening() > before or _is_dead(pid), 60)
+        assert self._listening() > before, log.read_text()
+        return pid
+
+    def kill(self, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+        self.exit_code(pid)
+
+    def exit_code(self, pid: int) -> int:
+        """When it has ended."""
+        self.started.remove(pid)
+        return self.nursery.ask(wait=pid)
+
+    def _listening(self) -> int:
+        return int(self.client.scard("rq:workers"))
+
+
+def _is_dead(pid: int) -> bool:
+    return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    found = Nursery()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def processes(house: "House", nursery: Nursery, database_url: str, valkey_url: str) -> Iterator[Processes]:
+    environment = {
+        "FAULTCAST_DATA_DIR": str(house.settings.data_dir),
+        "FAULTCAST_DATABASE_URL": database_url,
+        "FAULTCAST_REDIS_URL": valkey_url,
+        "FAULTCAST_SECRET_KEY": KEY,
+        "FAULTCAST_ALLOW_TARGETS": LOOPBACK,
+    }
+    with redis.Redis.from_url(valkey_url) as client:
+        found = Processes(nursery, environment, house.settings.data_dir, client)
+        yield found
+        for pid in list(found.started):
+            found.kill(pid)
+
+
+@contextmanager
+def in_thread(settings: Settings) -> Iterator[None]:
+    """A whole worker, listener and all, in a thread of this process."""
+    stop = threading.Event()
+    thread = threading.Thread(target=run_worker, args=(settings,), kwargs={"stop": stop})
+    thread.start()
+    yield
+    stop.set()
+    thread.join()
+
+
 @pytest.fixture
 def providers() -> Iterator[StandIn]:
     with StandIn() as found:
@@ -188,6 +306,12 @@ def providers() -> Iterator[StandIn]:
 
 
 @pytest.fixture
-def house(store: Store, providers: StandIn, tmp_path: Path) -> House:
-    settings = Settings(data_dir=tmp_path, allow_targets=(ip_network(LOOPBACK),), language="en")
+def house(store: Store, database_url: str, providers: StandIn, tmp_path: Path) -> House:
+    settings = Settings(
+        data_dir=tmp_path,
+        database_url=SecretStr(database_url),
+        secret_key=SecretStr(KEY),
+        allow_targets=(ip_network(LOOPBACK),),
+        language="en",
+    )
     return House(store, providers, settings, SecretBox(KEY))
