@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from agent.signatures import Role, Trigger
-from master.casefile import CaseFile, Culprit, Diagnosis, Want
+from master.casefile import CaseFile, Diagnosis, Want
 from master.diagnosis.arbitration import MACHINE, PLATFORM, Root, root_of
 from master.diagnosis.chorus import Hearsay, hearsay
 from master.diagnosis.culprit import locate
@@ -15,14 +15,14 @@ from master.diagnosis.meaning import from_hang, from_hearsay, from_root, from_si
 from master.diagnosis.platform import pod_signs
 from master.diagnosis.progress import handled, has_rhythm, survived, usual_gap
 from master.diagnosis.signs import CUSTOM, Sign, read_lines
-from master.diagnosis.silence import Silence, silence
+from master.diagnosis.silence import silence
 from master.diagnosis.world import World
 
 # How long other evidence is waited for, from the first sign on.
 _FOR_A_ROOT = timedelta(seconds=1)
 _FOR_AN_UNCLEAR_ROOT = timedelta(seconds=2)
 _FOR_SYMPTOMS = timedelta(seconds=3)
-_FOR_MISSING_RANKS = timedelta(seconds=6)
+_FOR_THE_AGENT = timedelta(seconds=6)
 _FOR_THE_CHORUS = timedelta(seconds=5)
 _STUCK = timedelta(seconds=10)
 
@@ -47,11 +47,12 @@ def diagnose(case: CaseFile, now: datetime) -> Diagnosis | Want | None:
     alarming = [sign for sign in scene.signs if _counts(sign, scene)]
     root = root_of([sign for sign in scene.signs if sign in alarming or sign.role is not Role.CULPRIT])
     if root is not None and alarming:
-        return _when_settled(scene, alarming, _settling(root), _from_root(root, scene))
+        return _when_settled(scene, _root_ripens(root, alarming), _from_root(root, scene))
     if (gone := silence(case, list(scene.ends), world, now)) is not None:
-        return _from_silence(gone, scene)
+        return from_silence(gone, scene.signs)
     if alarming and (heard := hearsay(scene.signs, world)) is not None:
-        return _when_settled(scene, alarming, _hearing(heard, scene), _from_hearsay(heard, scene))
+        answer = from_hearsay(heard, scene.signs, bool(scene.ends))
+        return _when_settled(scene, _hearsay_ripens(heard, scene, alarming), answer)
     stuck = told_hang(case, world) if case.after_the_fact else hang(case, world, now)
     return from_hang(stuck, case) if isinstance(stuck, Hang) else stuck
 
@@ -102,39 +103,32 @@ def _stood_since(case: CaseFile, sign: Sign, now: datetime) -> bool:
     return now - max(sign.at, case.last_step_at) >= max(_STUCK, 4 * usual_gap(case))
 
 
-def _when_settled(
-    scene: Scene, alarming: Sequence[Sign], wait: timedelta, answer: Diagnosis
-) -> Diagnosis | None:
-    if scene.case.after_the_fact:
-        return answer
-    return answer if scene.now - min(sign.at for sign in alarming) >= wait else None
+def _when_settled(scene: Scene, ripe_at: datetime, answer: Diagnosis) -> Diagnosis | None:
+    return answer if scene.case.after_the_fact or scene.now >= ripe_at else None
 
 
-def _settling(root: Root) -> timedelta:
-    if root.tier == PLATFORM and root.lead.name != "pod_vanished":
-        return timedelta(0)
-    if root.tier <= MACHINE or not root.lead.is_a("exit.code", "exit.aborted", "pod_vanished"):
-        return _FOR_A_ROOT
-    return _FOR_AN_UNCLEAR_ROOT
+def _root_ripens(root: Root, alarming: Sequence[Sign]) -> datetime:
+    """When a root cause may be told: whatever beats it would have been seen by then."""
+    lead, first = root.lead, min(sign.at for sign in alarming)
+    if lead.name == "pod_vanished":
+        return lead.at + _FOR_SYMPTOMS
+    if root.tier == PLATFORM:
+        return first
+    if root.tier == MACHINE or not lead.is_a("exit.code", "exit.aborted"):
+        return first + _FOR_A_ROOT
+    # Of a pod that ended, its agent has yet to tell which process did, and how.
+    return lead.at + (_FOR_AN_UNCLEAR_ROOT if lead.rank is not None else _FOR_THE_AGENT)
 
 
-def _hearing(heard: Hearsay, scene: Scene) -> timedelta:
+def _hearsay_ripens(heard: Hearsay, scene: Scene, alarming: Sequence[Sign]) -> datetime:
     """Somebody who has not spoken yet may be the one: victims come first."""
+    first = min(sign.at for sign in alarming)
     if heard.signs[0].is_a("c10d.watchdog_timeout"):
-        return _FOR_THE_CHORUS
+        return first + _FOR_THE_CHORUS
     spoke = {sign.rank for sign in scene.signs if sign.rank is not None}
-    return _FOR_SYMPTOMS if spoke >= scene.world.ranks else _FOR_MISSING_RANKS
+    return first + (_FOR_SYMPTOMS if spoke >= scene.world.ranks else _FOR_THE_AGENT)
 
 
 def _from_root(root: Root, scene: Scene) -> Diagnosis:
     culprit = locate(root, scene.signs, scene.ends, scene.world)
     return from_root(root, culprit, scene.signs, scene.ends, scene.case)
-
-
-def _from_silence(gone: Silence, scene: Scene) -> Diagnosis:
-    return from_silence(gone, scene.signs)
-
-
-def _from_hearsay(heard: Hearsay, scene: Scene) -> Diagnosis:
-    culprit = heard.culprit if heard.culprit != Culprit() else Culprit()
-    return from_hearsay(heard, culprit, scene.signs, bool(scene.ends))

@@ -128,13 +128,13 @@ def from_silence(gone: Silence, signs: Sequence[Sign]) -> Diagnosis:
     )
 
 
-def from_hearsay(heard: Hearsay, culprit: Culprit, signs: Sequence[Sign], ended: bool) -> Diagnosis:
+def from_hearsay(heard: Hearsay, signs: Sequence[Sign], ended: bool) -> Diagnosis:
     """The answer where only victims spoke."""
-    reason, advice = sentences(heard.cause, culprit, *what_of_hearsay(heard))
+    reason, advice = sentences(heard.cause, heard.culprit, *what_of_hearsay(heard))
     return Diagnosis(
         fault_class=_class(heard.cause, ended),
         cause=heard.cause,
-        culprit=culprit,
+        culprit=heard.culprit,
         confidence=heard.confidence,
         hardware=heard.hardware,
         retryable=heard.retryable,

@@ -19,6 +19,18 @@ def test_a_symptom_waits_for_its_cause() -> None:
     assert story.fault(34.1).culprit == Culprit(1, "pod-1", "node-b")
 
 
+def test_a_pod_that_ended_waits_for_its_agent() -> None:
+    story = (
+        steady()
+        .logged(0, 30.3, f"[rank0]: {GLOO}")
+        .exited(0, 30.5, code=1, said=(GLOO,))
+        .pod_exited(1, 31, 1)
+    )
+    assert story.judged(36.5) is None
+    story.exited(1, 30.2, signal=9)  # told late, seen early
+    assert story.fault(36.6).culprit == Culprit(1, "pod-1", "node-b")
+
+
 def test_a_symptom_alone_names_nobody() -> None:
     story = steady().logged(0, 30.3, f"[rank0]: {GLOO}").exited(0, 30.5, code=1, said=(GLOO,))
     found = story.fault(37)
