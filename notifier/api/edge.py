@@ -14,6 +14,7 @@ from notifier.problems import Problem
 
 MAX_BODY = 1024 * 1024
 MAX_DEPTH = 32
+MAX_DIGITS = 18
 GUARDED = "/api/"
 _JSON = re.compile(r"application/(?:json|[\w.-]+\+json)", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -131,7 +132,8 @@ def _too_deep() -> Problem:
 
 async def _read(receive: Receive, headers: dict[str, str]) -> bytes:
     """The whole body; stops reading as soon as it is too much, announced or not."""
-    if int(headers.get("content-length", "0")) > MAX_BODY:
+    announced = headers.get("content-length", "")
+    if announced.isdecimal() and (len(announced) > MAX_DIGITS or int(announced) > MAX_BODY):
         raise _too_large()
     chunks: list[bytes] = []
     size = 0

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from sqlalchemy.exc import OperationalError
 
 from notifier.api.edge import MAX_BODY, MAX_DEPTH, parse
+from notifier.storage import Store
 
 As = Callable[..., httpx.Client]
 JSON = {"Content-Type": "application/json"}
@@ -160,3 +161,17 @@ def assert_problem(answer: httpx.Response, status: int) -> None:
     if status == 422:
         assert document["errors"][0]["field"]
         assert document["errors"][0]["message"]
+
+
+@pytest.mark.parametrize("engine_name", ["postgres"], indirect=True)
+def test_a_database_that_went_away_is_a_503_and_works_again_when_it_is_back(
+    admin: httpx.Client, store: Store, postgres: Any
+) -> None:
+    name = store.engine.url.database
+    postgres.run(f"alter database {name} allow_connections false")
+    postgres.run("select pg_terminate_backend(pid) from pg_stat_activity where datname like 't%'")
+    away = admin.get("/channels")
+    postgres.run(f"alter database {name} allow_connections true")
+    back = admin.get("/channels")
+    assert_problem(away, 503)
+    assert (away.headers["retry-after"].isdigit(), back.status_code) == (True, 200)
