@@ -38,14 +38,14 @@ class Bundle:
         return read_case(self.lines, self.nodes, self.started_at)
 
 
-def answer(bundle: Bundle) -> dict[str, Any]:
-    """CONTRACT 6: the document of one bundle."""
+def answer(bundle: Bundle, language: str = "zh") -> dict[str, Any]:
+    """CONTRACT 6: the document of one bundle. `language`: zh or en."""
     case = bundle.case()
     last = max((line.at for line in bundle.lines), default=case.started_at)
     found = diagnose(case, last + _LONG_AFTER)
     if found is None or isinstance(found, Want):
         return {"faults": [], "symptoms": []}
-    return report(found, at_first_occurrence(found, last), bundle)
+    return report(found, at_first_occurrence(found, last), bundle, language=language)
 
 
 def at_first_occurrence(diagnosis: Diagnosis, now: datetime) -> Decision:
@@ -62,7 +62,9 @@ def at_first_occurrence(diagnosis: Diagnosis, now: datetime) -> Decision:
     return decide(diagnosis, policy, history, pool, now)
 
 
-def report(diagnosis: Diagnosis, decision: Decision, bundle: Bundle | None = None) -> dict[str, Any]:
+def report(
+    diagnosis: Diagnosis, decision: Decision, bundle: Bundle | None = None, *, language: str = "zh"
+) -> dict[str, Any]:
     """One diagnosis as CONTRACT 6 prints it."""
     origins = bundle.origins if bundle else {}
     node = diagnosis.culprit.node
@@ -75,8 +77,8 @@ def report(diagnosis: Diagnosis, decision: Decision, bundle: Bundle | None = Non
         "retryable": diagnosis.retryable,
         "isolate_node": node if diagnosis.hardware else None,
         "action": decision.action.value if decision.action is not Action.REPLACE_PODS else "restart_job",
-        "reason": diagnosis.reason,
-        "advice": diagnosis.advice,
+        "reason": diagnosis.reason[language],
+        "advice": diagnosis.advice[language],
         "evidence": _told(diagnosis.evidence, origins),
     }
     return {"faults": [fault], "symptoms": _told(diagnosis.symptoms, origins)}

@@ -181,12 +181,13 @@ def _runs(view: RankView) -> bool:
 
 
 def _unseen(case: CaseFile, doubt: Suspicion, quiet: timedelta) -> Hang | None:
-    """No stack can be read: only a job in which nothing at all moves is called, and late."""
-    if any(view.cpu_moved or view.io_moved for view in case.ranks) or doubt.kind == "stack":
+    """No stack can be read: a job in which nothing moves is called late, one that burns CPU later still."""
+    if any(view.io_moved for view in case.ranks) or doubt.kind == "stack":
         return None
-    if quiet < max(_BLOCKED, doubt.deadline + _NO_STACKS):
+    burns = any(view.cpu_moved for view in case.ranks)
+    if quiet < max(case.hang.log_timeout if burns else _BLOCKED, doubt.deadline + _NO_STACKS):
         return None
-    text = "no step, no CPU time, no I/O on any rank; no stack could be read"
+    text = f"no step, no I/O, {'CPU time but ' if burns else 'no CPU time; '}no stack could be read"
     return Hang(Culprit(), doubt.since, doubt.kind, quiet, "unseen", (text,), 0.5)
 
 

@@ -45,7 +45,8 @@ def diagnose(case: CaseFile, now: datetime) -> Diagnosis | Want | None:
         return None
     scene = _scene(case, world, now)
     alarming = [sign for sign in scene.signs if _counts(sign, scene)]
-    root = root_of([sign for sign in scene.signs if sign in alarming or sign.role is not Role.CULPRIT])
+    counted = {id(sign) for sign in alarming}
+    root = root_of([sign for sign in scene.signs if id(sign) in counted or sign.role is not Role.CULPRIT])
     if root is not None and alarming:
         return _when_settled(scene, _root_ripens(root, alarming), _from_root(root, scene))
     if (gone := silence(case, list(scene.ends), world, now)) is not None:

@@ -32,8 +32,7 @@ def from_root(
     root, confidence = _reconsidered(root, signs, case)
     retryable = root.retryable
     reason, advice = sentences(root.cause, culprit, *what(root.lead))
-    beside = [sign for sign in signs if _supports(sign, root, culprit)]
-    told = [*root.signs, *beside]
+    told = [*root.signs, *_supporting(root, culprit, signs)]
     return Diagnosis(
         fault_class=_class(root.cause, bool(ends)),
         cause=root.cause,
@@ -95,10 +94,14 @@ def _one_node_of_many(root: Root, case: CaseFile) -> bool:
     return len(nodes) > 1 and len({sign.node for sign in root.signs}) == 1
 
 
-def _supports(sign: Sign, root: Root, culprit: Culprit) -> bool:
+def _supporting(root: Root, culprit: Culprit, signs: Iterable[Sign]) -> list[Sign]:
     """What else the culprit itself shows, near in time."""
-    if sign in root.signs or abs(sign.at - root.lead.at) > _NEAR:
-        return False
+    own = {id(sign) for sign in root.signs}
+    near = (sign for sign in signs if id(sign) not in own and abs(sign.at - root.lead.at) <= _NEAR)
+    return [sign for sign in near if _shown_by(sign, culprit)]
+
+
+def _shown_by(sign: Sign, culprit: Culprit) -> bool:
     if sign.rank is not None:
         return sign.rank == culprit.rank
     return sign.role is not Role.EVIDENCE and sign.node == culprit.node and sign.trusted

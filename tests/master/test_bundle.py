@@ -62,6 +62,13 @@ def test_a_hardware_fault_asks_for_isolation_and_a_restart() -> None:
     assert (fault["isolate_node"], fault["action"], fault["hardware"]) == ("node-b", "restart_job", True)
 
 
+@pytest.mark.parametrize(("language", "words"), [("zh", "训练代码报错"), ("en", "training code")])
+def test_sentences_in_the_readers_language(language: str, words: str) -> None:
+    lines = [line(2, "node-b", 2, "stderr", "[rank2]: ValueError: bad sample")]
+    (fault,) = answer(from_document({"world": WORLD, "log": lines}, "case"), language)["faults"]
+    assert words in fault["reason"]
+
+
 def test_nothing_wrong_is_an_empty_list() -> None:
     assert said(line(1, "node-a", 0, "stdout", "step 7 | loss 1")) == {"faults": [], "symptoms": []}
     assert said() == {"faults": [], "symptoms": []}

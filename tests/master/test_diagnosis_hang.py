@@ -145,6 +145,12 @@ def test_without_any_stack_cpu_and_io_must_do() -> None:
     assert story.fault(62).fingerprint == "hang/unseen"
 
 
+def test_without_any_stack_a_busy_job_gets_the_log_timeout() -> None:
+    story = steady().idle().state(0, "R", cpu=True)
+    assert not isinstance(story.judged(440), Diagnosis)
+    assert story.fault(475).fingerprint == "hang/unseen"
+
+
 def test_hang_detection_off_calls_no_hang() -> None:
     off = Story(hang=replace(HANG, enabled=False)).steps(until=30).idle()
     assert sampled(off, 600, rank0=ALL_REDUCE, rank1=ALL_REDUCE).judged(3600) is None
