@@ -59,6 +59,15 @@ class Browser(TestClient):
         return found[1]
 
 
+BOTH_DATABASES = pytest.mark.parametrize("engine_name", ["sqlite", "postgres"], indirect=True)
+
+
+@pytest.fixture
+def engine_name(request: pytest.FixtureRequest) -> str:
+    """SQLite, unless a test asks for both: most pages' tests are about words, not about statements."""
+    return str(getattr(request, "param", "sqlite"))
+
+
 @pytest.fixture
 def services(tmp_path: Path, store: Store, database_url: str) -> Iterator[Services]:
     settings = Settings(

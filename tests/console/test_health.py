@@ -13,6 +13,7 @@ from master.health import look
 from notifier.api.deps import Services
 from notifier.model import Delivery
 from notifier.storage import Store
+from tests.console.conftest import BOTH_DATABASES
 
 Told = Any  # the job of conftest.py
 Page = Any
@@ -31,6 +32,7 @@ def with_redis(services: Services, url: str) -> Services:
 WELL = {"database": (True, True), "doorbell": (True, False), "workers": (True, False)}
 
 
+@BOTH_DATABASES
 def test_all_is_well(services: Services, valkey_url: str) -> None:
     assert states(services) == WELL
     assert states(with_redis(services, valkey_url)) == WELL
@@ -40,6 +42,7 @@ def test_a_doorbell_that_is_away_is_shown_and_no_outage(services: Services) -> N
     assert states(with_redis(services, "redis://127.0.0.1:1")) == WELL | {"doorbell": (False, False)}
 
 
+@BOTH_DATABASES
 @pytest.mark.parametrize(("seconds", "ok"), [(5, True), (300, False)])
 def test_workers_are_seen_by_what_they_leave_undone(
     services: Services, store: Store, told: Told, seconds: int, ok: bool

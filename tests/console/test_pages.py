@@ -8,6 +8,8 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from tests.console.conftest import BOTH_DATABASES
+
 Page = Any  # a browser of conftest.py
 SignIn = Callable[..., Page]
 Told = Any  # the job of conftest.py
@@ -51,6 +53,7 @@ def pages(told: Told) -> list[str]:
     ]  # fmt: skip
 
 
+@BOTH_DATABASES
 @pytest.mark.parametrize("role", ["admin", "operator", "viewer"])
 def test_every_page_opens_and_says_what_it_should(browser: SignIn, told: Told, role: str) -> None:
     visitor = browser(role)
@@ -135,6 +138,7 @@ def test_what_lies_outside_the_scope_is_not_found(
     assert other_scope(browser).get(path(told)).status_code == 404
 
 
+@BOTH_DATABASES
 def test_lists_hold_nothing_from_outside_the_scope(browser: SignIn, told: Told) -> None:
     visitor = other_scope(browser)
     for path in ("/", "/events", "/deliveries", "/channels"):
@@ -167,6 +171,7 @@ def test_the_language_is_chosen_once(browser: SignIn, language: str, words: str)
     assert f"<h1>{words}</h1>" in visitor.get("/deliveries").text
 
 
+@BOTH_DATABASES
 def test_filters_narrow_the_list_and_stay_chosen(browser: SignIn, told: Told) -> None:
     visitor = browser()
     assert told.delivery_id in visitor.get("/deliveries?state=failed&channel=oncall&last=1h&q=plain").text
