@@ -38,7 +38,7 @@ POSSIBLE_DUPLICATES = Counter(
 TEMPLATE_ERRORS = Counter(
     "faultcast_template_errors", "Messages told in built-in words because the template failed", ("item",)
 )
-LEASES_LOST = Counter("faultcast_leases_lost", "Deliveries taken over from a worker that was lost")
+LEASES_LOST = Counter("faultcast_leases_lost", "Deliveries that another worker took over while we had them")
 
 
 class Queue(Collector):
