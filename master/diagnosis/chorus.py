@@ -118,12 +118,14 @@ def _timeout(signs: Sequence[Sign], told: tuple[Sign, ...], world: World) -> Hea
         where = of_ranks(odd, world)
         return Hearsay(Cause.DESYNC, where, 0.7, False, False, told, "mismatch")
     chorus = {sign.rank for sign in told if sign.rank is not None}
-    absent = world.ranks - chorus
+    absent = world.ranks - chorus if len(chorus) > 1 else frozenset()  # one voice is no chorus
     if absent and len(chorus) >= _MOST * len(world.ranks):
         return Hearsay(Cause.NCCL_TIMEOUT, of_ranks(absent, world), 0.65, False, True, told, "absent")
     if absent and _whole_nodes(absent, world):
         return Hearsay(Cause.NCCL_TIMEOUT, of_ranks(absent, world), 0.55, False, True, told, "absent")
-    return Hearsay(Cause.NCCL_TIMEOUT, Culprit(), 0.6, False, True, told, "joined" if not absent else "")
+    return Hearsay(
+        Cause.NCCL_TIMEOUT, Culprit(), 0.6, False, True, told, "joined" if chorus >= world.ranks else ""
+    )
 
 
 def _whole_nodes(absent: frozenset[int], world: World) -> bool:

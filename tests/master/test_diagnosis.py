@@ -132,6 +132,16 @@ FAULTS = {
         37,
         Expect("error_log", "network_ib", hardware=True),
     ),
+    "an NCCL error though the process lives on and prints steps": (
+        Story().steps(until=36.4).logged(0, 30.3, ib_error("node-a", peer=2)),
+        36.5,
+        Expect("error_log", "network_ib"),
+    ),
+    "a collective timed out though the process lives on": (
+        Story().steps(until=36.4).logged(1, 30.3, watchdog(1, 7)),
+        36.5,
+        Expect("error_log", "nccl_timeout"),
+    ),
     "one rank lags behind in a collective": (
         watchdogs({0: 9120, 1: 9120, 2: 9087, 3: 9120}),
         636,
