@@ -7,8 +7,7 @@ from starlette.responses import RedirectResponse, Response
 
 from master.api import jobs, pools
 from master.console.render import HEADERS
-from master.console.session import Acting, local_path, services_of
-from master.controller import Controller
+from master.console.session import Acting, controller_of, local_path, services_of
 from notifier.api import channels, deliveries
 
 router = APIRouter(include_in_schema=False)
@@ -18,19 +17,19 @@ Next = Annotated[str, Form(max_length=500)]
 
 @router.post("/jobs/{job_id}/stop")
 def stop_job(request: Request, visitor: Acting, job_id: str, next: Next = "/") -> Response:  # noqa: A002
-    jobs.stop(job_id, visitor.principal, services_of(request), _controller(request))
+    jobs.stop(job_id, visitor.principal, services_of(request), controller_of(request))
     return _back(next)
 
 
 @router.post("/nodes/{name}/isolate")
 def isolate(request: Request, visitor: Acting, name: str, next: Next = "/nodes") -> Response:  # noqa: A002
-    pools.isolate(name, visitor.principal, services_of(request), _controller(request))
+    pools.isolate(name, visitor.principal, services_of(request), controller_of(request))
     return _back(next)
 
 
 @router.post("/nodes/{name}/restore")
 def restore(request: Request, visitor: Acting, name: str, next: Next = "/nodes") -> Response:  # noqa: A002
-    pools.restore(name, visitor.principal, services_of(request), _controller(request))
+    pools.restore(name, visitor.principal, services_of(request), controller_of(request))
     return _back(next)
 
 
@@ -48,11 +47,6 @@ def send_test(
     """Leads to what the provider said."""
     told = channels.try_out(name, visitor.principal, services_of(request), scope)
     return _back(f"/deliveries/{told.delivery_id}")
-
-
-def _controller(request: Request) -> Controller:
-    controller: Controller = request.app.state.controller
-    return controller
 
 
 def _back(path: str) -> Response:

@@ -4,12 +4,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 from sqlalchemy import select
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
+from master.api import insight
 from master.console.deliveryviews import Chosen, channel_names, steps_of
 from master.console.jobviews import find_job, list_events, list_jobs, said, view_job
-from master.console.render import page
-from master.console.session import Refused, SignedIn, language_of, services_of, words_of
+from master.console.render import HEADERS, page
+from master.console.session import (
+    Refused,
+    SignedIn,
+    controller_of,
+    language_of,
+    services_of,
+    words_of,
+)
 from master.console.show import Clock
 from master.faultargs import FaultTolerance
 from master.model import Node
@@ -58,6 +66,14 @@ def job(request: Request, visitor: SignedIn, job_id: str, live: Word = None) -> 
         "refresh_s": LIVE_S if live and is_active else None,
     }
     return page(request, "job.html", values)
+
+
+@router.get("/jobs/{job_id}/logs")
+def logs(request: Request, visitor: SignedIn, job_id: str, pod: Word = None) -> Response:
+    """The end of a pod's log, as plain text: no browser takes it for anything else."""
+    asked = insight.LogQuery(pod=pod or None, limit=insight.MAX_LOG)
+    piece = insight.logs(job_id, visitor.principal, services_of(request), controller_of(request), asked)
+    return PlainTextResponse(piece["text"], headers=HEADERS)
 
 
 @router.get("/events")

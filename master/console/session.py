@@ -10,6 +10,7 @@ from fastapi import Depends, Form, Request
 from starlette.responses import Response
 
 from master.console.words import LANGUAGES, Translate, translator
+from master.controller import Controller
 from notifier.api.deps import Services
 from notifier.auth import Principal, Role, authenticate
 from notifier.clock import utcnow
@@ -53,6 +54,11 @@ class Visitor:
 def services_of(request: Request) -> Services:
     services: Services = request.app.state.services
     return services
+
+
+def controller_of(request: Request) -> Controller:
+    controller: Controller = request.app.state.controller
+    return controller
 
 
 def signed_in(request: Request) -> Visitor:

@@ -37,12 +37,15 @@ class Tags(HTMLParser):
         super().__init__()
         self.tags: set[str] = set()
         self.links: list[str] = []
+        self.gone_to: list[str] = []  # by a click
         self.handlers: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.handlers += [name for name, _ in attrs if name.startswith("on") or name == "style"]
+        if tag == "a":
+            self.gone_to += [value or "" for name, value in attrs if name == "href"]
         self.links += [value or "" for name, value in attrs if name in {"href", "src", "action"}]
 
 
@@ -75,6 +78,14 @@ def test_data_stays_data(browser: SignIn, tell: Callable[[str], Told], words: st
         assert found.handlers == [], path
         assert all(re.match(r"/(?!/)|#|\?|data:,$|http://console/", link) for link in found.links), path
         assert "49{% raw" not in text
+
+
+def test_every_link_leads_somewhere(browser: SignIn, told: Told) -> None:
+    visitor = browser()
+    links = {link.partition("#")[0] for path in pages(told) for link in Tags(visitor.get(path).text).gone_to}
+    assert f"/jobs/{told.job_id}/logs" in links
+    for link in sorted(links - {""}):
+        assert visitor.get(link).status_code in {200, 303}, link
 
 
 def test_no_page_allows_a_script(browser: SignIn, told: Told) -> None:

@@ -76,6 +76,12 @@ class Terminal:
                 process.terminate()
                 process.wait(LIMIT_S)
 
+    def page(self, path: str) -> urllib3.BaseHTTPResponse:
+        """A page of the console, as the admin sees it."""
+        token = (self.data_dir / "admin.token").read_text().strip()
+        cookie = {"Cookie": f"faultcast_session={token}"}
+        return urllib3.request("GET", f"http://127.0.0.1:{self.ports[SERVER]}{path}", headers=cookie)
+
     def _here(self, block: str) -> str:
         for written, ours in self.ports.items():
             block = block.replace(written, ours)
@@ -104,10 +110,9 @@ def test_the_five_minutes_are_true(tmp_path: Path) -> None:
             "GET", f"http://127.0.0.1:{terminal.ports[STANDIN]}/_messages"
         ).data.decode()
         assert "Hello from my first alert" in arrived
-        token = (terminal.data_dir / "admin.token").read_text().strip()
-        console = urllib3.request(
-            "GET",
-            f"http://127.0.0.1:{terminal.ports[SERVER]}/",
-            headers={"Cookie": f"faultcast_session={token}"},
-        )
-        assert "first" in console.data.decode()
+        assert "first" in terminal.page("/").data.decode()
+        job_id = re.search(r"/jobs/(job_\w+)", terminal.page("/").data.decode())
+        assert job_id
+        log = terminal.page(f"/jobs/{job_id[1]}/logs")
+        assert log.headers["content-type"].startswith("text/plain")
+        assert b"ValueError: bad batch" in log.data
