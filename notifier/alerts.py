@@ -80,8 +80,7 @@ def publish(session: Session, new: NewAlert, now: datetime) -> Published:
     Raises:
         Problem: a channel in `channels` or `fallback` does not exist.
     """
-    named = Named(new.channels, new.fallback)
-    named.check(session, new.pool, new.queue)
+    named = Named.find(session, (new.pool, new.queue), new.channels, new.fallback)
     for _ in range(ROUNDS):
         alert = _insert(session, new, now)
         if alert is not None:
@@ -176,7 +175,12 @@ def _insert(session: Session, new: NewAlert, now: datetime) -> Alert | None:
         "last_at": now,
         "expires_at": _expiry(new, now),
     }
-    return session.get_one(Alert, alert_id) if insert_new(session, Alert, values) else None
+    if new.dedup_key is not None:
+        return session.get_one(Alert, alert_id) if insert_new(session, Alert, values) else None
+    row = Alert(**values, repeats=0, why="")
+    session.add(row)
+    session.flush()
+    return row
 
 
 def _open(session: Session, new: NewAlert) -> Alert | None:

@@ -1,6 +1,6 @@
 """From an alert's rules, or the names it gives, to channels that exist; what is missing is said in words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -22,20 +22,32 @@ class Named:
 
     channels: tuple[str, ...] | None = None
     fallback: tuple[str, ...] = ()
+    known: Mapping[str, Channel] = field(default_factory=dict)
 
-    def check(self, session: Session, pool: str, queue: str) -> None:
-        """Raises a problem that names whichever does not exist."""
-        places = {"channels": self.channels or (), "fallback": self.fallback}
+    @classmethod
+    def find(
+        cls, session: Session, scope: tuple[str, str], channels: Sequence[str] | None, fallback: Sequence[str]
+    ) -> "Named":
+        """Looks them up in pool and queue.
+
+        Raises:
+            Problem: names whichever does not exist.
+        """
+        if channels is None:
+            return cls()
+        pool, queue = scope
+        places = {"channels": channels, "fallback": fallback}
         known = lookup(session, pool, queue, {name for names in places.values() for name in names})
-        scope = f"{pool}/{queue} or {pool}" if queue else pool
+        where = f"{pool}/{queue} or {pool}" if queue else pool
         errors = [
-            (f"{place}.{n}", f"there is no channel {name} in {scope}")
+            (f"{place}.{n}", f"there is no channel {name} in {where}")
             for place, names in places.items()
             for n, name in enumerate(names)
             if name not in known
         ]
         if errors:
             raise Problem(422, errors=errors)
+        return cls(tuple(channels), tuple(fallback), known)
 
 
 @dataclass
@@ -48,15 +60,13 @@ class Routed:
 
 def routed(session: Session, alert: Alert, named: Named, now: datetime, *, skip: str | None = None) -> Routed:
     """Channels of the alert's rules or names, each once; a missing one is replaced by its fallback."""
-    found = Routed()
     if named.channels is not None:
-        routes: Sequence[Route] = _by_name(alert, named)
-    else:
-        config = effective_config(session, alert)
-        routes = route(config, _facts(alert), now, zone_of(session)) if config is not None else ()
-        if not routes:
-            found.why.append(NO_RULE if config is not None else NO_CONFIG)
-    return _resolved(session, alert, routes, found, skip)
+        return _resolved(_by_name(alert, named), named.known, Routed(), skip)
+    found, config = Routed(), effective_config(session, alert)
+    routes = route(config, _facts(alert), now, zone_of(session)) if config is not None else ()
+    if not routes:
+        found.why.append(NO_RULE if config is not None else NO_CONFIG)
+    return _resolved(routes, _known(session, alert, routes), found, skip)
 
 
 def rerouted(session: Session, alert: Alert, item: str, now: datetime) -> Routed:
@@ -64,7 +74,7 @@ def rerouted(session: Session, alert: Alert, item: str, now: datetime) -> Routed
     config = effective_config(session, alert)
     facts = AlertFacts((item,), {}, alert.labels)
     routes = route(config, facts, now, zone_of(session)) if config is not None else ()
-    return _resolved(session, alert, routes, Routed(), None)
+    return _resolved(routes, _known(session, alert, routes), Routed(), None)
 
 
 def effective_config(session: Session, alert: Alert) -> AlertConfigModel | None:
@@ -99,26 +109,27 @@ def _facts(alert: Alert) -> AlertFacts:
     return AlertFacts(tuple(alert.items), {"nodeFT": Severity.ERROR} if is_grave else {}, alert.labels)
 
 
-def _resolved(
-    session: Session, alert: Alert, routes: Sequence[Route], found: Routed, skip: str | None
-) -> Routed:
+def _known(session: Session, alert: Alert, routes: Sequence[Route]) -> Mapping[str, Channel]:
     names = {name for one in routes for name in (one.channel, *one.fallback)}
-    known = (
-        {name: row for name, row in lookup(session, alert.pool, alert.queue, names).items() if row.id != skip}
-        if names
-        else {}
-    )
+    return lookup(session, alert.pool, alert.queue, names) if names else {}
+
+
+def _resolved(
+    routes: Sequence[Route], known: Mapping[str, Channel], found: Routed, skip: str | None
+) -> Routed:
+    usable = {name: row for name, row in known.items() if row.id != skip}
     for one in routes:
-        chosen = _chosen(one, known)
-        if one.channel not in known:
+        chosen = _chosen(one, usable)
+        if one.channel not in usable:
+            reason = "cannot tell of itself" if one.channel in known else "is not there to be told"
             instead = f"; {chosen[0].name} is told instead" if chosen else ""
-            found.why.append(f"channel {one.channel} is not there to be told{instead}")
+            found.why.append(f"channel {one.channel} {reason}{instead}")
         if chosen and chosen[0].id not in {channel.id for channel, _ in found.told}:
             found.told.append(chosen)
     return found
 
 
-def _chosen(one: Route, known: dict[str, Channel]) -> tuple[Channel, Telling] | None:
+def _chosen(one: Route, known: Mapping[str, Channel]) -> tuple[Channel, Telling] | None:
     for n, name in enumerate((one.channel, *one.fallback)):
         if name in known:
             return known[name], Telling(
