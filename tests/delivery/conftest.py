@@ -20,6 +20,7 @@ import pytest
 import redis
 from pydantic import SecretStr
 from sqlalchemy import select, update
+from sqlalchemy.orm import Session
 
 from channels.config import split
 from channels.registry import ADAPTERS
@@ -27,6 +28,7 @@ from channels.standin import StandIn
 from notifier.clock import utcnow
 from notifier.doorbell import shard_of
 from notifier.engine import Engine
+from notifier.fallback import tell_fallback
 from notifier.ids import new_id
 from notifier.leases import Leases
 from notifier.model import Alert, Attempt, Channel, Delivery
@@ -95,6 +97,7 @@ class House:
         severity: str = "error",
         status: str = "firing",
         title: str = "it broke",
+        text: str = "",
         fallback: Sequence[str] = (),
     ) -> list[str]:
         """Something happened and is to be told on these channels (ids); answers the deliveries."""
@@ -102,7 +105,7 @@ class House:
         with self.store.write() as session:
             alert = Alert(
                 id=new_id("alr", now), pool="default", source="test", item="custom", items=["custom"],
-                severity=severity, status=status, title=title, labels={}, context={}, job_id=job,
+                severity=severity, status=status, title=title, body=text, labels={}, context={}, job_id=job,
                 created_at=now, last_at=now,
             )  # fmt: skip
             session.add(alert)
@@ -167,6 +170,13 @@ class House:
         """The next try of these is now."""
         for one in ids:
             self.edit(one, next_attempt_at=utcnow() - timedelta(seconds=1))
+
+    def until(self, condition: Callable[[], object]) -> None:
+        until(condition)
+
+    def tell_fallback(self, session: Session, delivery_id: str) -> None:
+        """As publishing does for a delivery that is held from the start."""
+        tell_fallback(session, session.get_one(Delivery, delivery_id), utcnow())
 
     def lapse(self) -> None:
         """Time passes: every lease has run out."""

@@ -1,0 +1,160 @@
+"""Limits, penalties, slow providers and long messages, against stand-ins that count as the real ones do."""
+
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from channels.standin import Scripted
+from notifier.channels import mended
+from notifier.clock import utcnow
+from notifier.model import Channel
+
+if TYPE_CHECKING:
+    from tests.delivery.conftest import House
+
+pytestmark = pytest.mark.timeout(90)
+on_sqlite = pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)
+NORMAL = Scripted()  # the provider's own answer
+LONG = "\n".join(f"line {n} " + "长" * 40 for n in range(60))  # two parts for WeCom
+
+
+def test_a_burst_is_sent_up_to_the_limit_and_never_over_it(house: "House") -> None:
+    ding = house.channel("ding", "dingtalk")
+    ids = [house.alert(ding, title=f"{n}")[0] for n in range(25)]
+    with house.working(concurrency=64):
+        house.told(*ids[:20])
+        waiting = [house.row(one) for one in ids[20:]]
+    assert len(house.providers.messages()) == 20
+    assert house.providers.messages(accepted=False) == []
+    assert {row.state for row in waiting} == {"pending"}
+    assert all(55 < (row.next_attempt_at - utcnow()).total_seconds() < 62 for row in waiting)
+
+
+@on_sqlite
+def test_two_limits_at_once(house: "House") -> None:
+    """Feishu: five a second, a hundred a minute."""
+    feishu = house.channel("feishu", "feishu")
+    ids = [house.alert(feishu, title=f"{n}")[0] for n in range(12)]
+    began = time.monotonic()
+    with house.working(concurrency=64):
+        house.told(*ids)
+    assert time.monotonic() - began > 2.0
+    assert house.providers.messages(accepted=False) == []
+
+
+def test_too_fast_pauses_the_channel_for_all_and_costs_no_try(house: "House") -> None:
+    house.providers.script("dingtalk", Scripted(status=200, body={"errcode": 130101, "errmsg": "too fast"}))
+    ding = house.channel("ding", "dingtalk")
+    with house.working() as engine:
+        (first,) = house.alert(ding)
+        house.told(first, state="retrying")
+        (second,) = house.alert(ding)
+        engine.wake(house.shards)
+        paused_until = house.get_channel(ding).paused_until
+        house.until(lambda: house.row(second).next_attempt_at == paused_until)
+    assert 55 < (paused_until - utcnow()).total_seconds() <= 61
+    assert (house.row(first).tries, house.row(second).state) == (0, "pending")
+
+
+def test_too_fast_again_pauses_for_ten_minutes(house: "House") -> None:
+    answer = Scripted(status=200, body={"errcode": 130101, "errmsg": "too fast"})
+    house.providers.script("dingtalk", answer, answer)
+    ding = house.channel("ding", "dingtalk")
+    (one,) = house.alert(ding)
+    with house.working() as engine:
+        house.told(one, state="retrying")
+        house.edit_channel(ding, paused_until=None)
+        house.hasten(one)
+        engine.wake(house.shards)
+        house.until(lambda: len(house.attempts(one)) == 2 and house.row(one).state == "retrying")
+    assert 590 < (house.get_channel(ding).paused_until - utcnow()).total_seconds() <= 601
+
+
+def test_a_slow_provider_delays_nobody_else(house: "House") -> None:
+    house.providers.script("wecom", *[Scripted(delay_s=3)] * 100)
+    slow = [house.channel(f"slow{n}", "wecom") for n in range(8)]
+    quick = house.channel("quick")
+    with house.working(concurrency=64) as engine:
+        for _ in range(8):
+            house.alert(*slow)
+        engine.wake(house.shards)
+        house.until(lambda: len(house.providers.messages("wecom")) >= 8)
+        began = time.monotonic()
+        for _ in range(3):
+            ids = house.alert(quick)
+            engine.wake(house.shards[-1:])
+            house.told(*ids)
+        assert time.monotonic() - began < 2.5
+
+
+def test_a_wrong_signature_is_signed_again_once_then_the_channel_is_broken(house: "House") -> None:
+    robot = house.providers.robot("dingtalk", secret="SEC" + "1" * 64)
+    ding = house.channel("ding", "dingtalk", webhook_url=robot.url, secret="SEC" + "2" * 64)
+    (one,) = house.alert(ding)
+    with house.working():
+        house.told(one, state="failed")
+    assert [(a.n, a.trigger, a.outcome) for a in house.attempts(one)] == [
+        (1, "alert", "channel_broken"),
+        (2, "sign_again", "channel_broken"),
+    ]
+    assert house.get_channel(ding).health == "broken"
+
+
+def test_parts_that_were_told_are_not_sent_again(house: "House") -> None:
+    house.providers.script("wecom", NORMAL, Scripted(status=500))
+    (one,) = house.alert(house.channel("wecom", "wecom"), text=LONG)
+    with house.working() as engine:
+        house.told(one, state="retrying")
+        house.hasten(one)
+        engine.wake(house.shards)
+        house.told(one)
+    attempts = [(a.n, a.part, a.parts, a.outcome) for a in house.attempts(one)]
+    assert attempts == [
+        (1, 1, 2, "delivered"),
+        (1, 2, 2, "temporary"),
+        (2, 2, 2, "delivered"),
+    ]
+    assert house.row(one).attempt_count == 2
+
+
+def test_a_long_message_begins_only_when_all_its_parts_have_a_turn(house: "House") -> None:
+    wecom = house.channel("wecom", "wecom")
+    short = [house.alert(wecom, title=f"{n}")[0] for n in range(19)]
+    with house.working(concurrency=64) as engine:
+        house.told(*short)
+        (long,) = house.alert(wecom, text=LONG)
+        engine.wake(house.shards)
+        house.told(long, state="retrying")
+    row = house.row(long)
+    assert (house.attempts(long), row.tries, row.error_code) == ([], 0, None)
+    assert 50 < (row.next_attempt_at - utcnow()).total_seconds() < 62
+
+
+def test_held_deliveries_are_told_in_one_digest_less_what_the_fallback_told(house: "House") -> None:
+    ops, mail = house.channel(), house.channel("mail", "email")
+    house.edit_channel(ops, health="broken")
+    alone = [house.alert(ops, job=f"j{n}", title=f"{n}")[0] for n in range(2)]
+    (both,) = house.alert(ops, title="both", fallback=["mail"])
+    with house.store.write() as session:
+        house.tell_fallback(session, both)
+    with house.working() as engine:
+        engine.wake(house.shards)
+        house.told(house.fallback_of(both, mail))
+        with house.store.write() as session:
+            mended(session, session.get_one(Channel, ops), utcnow())
+        engine.wake(house.shards)
+        house.told(*alone, state="merged")
+    assert house.states([both]) == ["suppressed"]
+    assert len(house.providers.messages("webhook", accepted=True)) == 1
+
+
+def test_a_next_try_is_never_later_than_the_end(house: "House") -> None:
+    house.providers.script("webhook", Scripted(status=503, headers={"Retry-After": "7200"}))
+    (one,) = house.alert(house.channel())
+    end = utcnow() + timedelta(minutes=30)
+    house.edit(one, expires_at=end)
+    with house.working():
+        house.told(one, state="retrying")
+    assert house.row(one).next_attempt_at == end
