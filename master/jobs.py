@@ -28,6 +28,14 @@ class Judged:
     admission: Admission
     alerts: AlertConfigModel | None
 
+    @property
+    def warnings(self) -> list[str]:
+        later = self.alerts.not_acted_upon if self.alerts else ()
+        return [
+            *self.admission.warnings,
+            *(f"alertConfig.{name}: kept, but nothing acts upon it yet" for name in later),
+        ]
+
 
 def judged(session: Session, principal: Principal, body: CreateJob, runtime: str) -> Judged:
     """What would become of this body.
@@ -70,7 +78,7 @@ def create(session: Session, judged: Judged, now: datetime) -> Job:
     job = Job(
         id=new_id("job", now), pool=judged.pool, queue=judged.queue, name=spec.name, priority=spec.priority,
         spec=spec.document(), fault_tolerance=admission.fault_tolerance.document(),
-        warnings=list(admission.warnings), status=JobStatus.CREATED, created_at=now,
+        warnings=judged.warnings, status=JobStatus.CREATED, created_at=now,
     )  # fmt: skip
     session.add(job)
     session.flush()

@@ -3,21 +3,25 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.functional_validators import ModelWrapValidatorHandler
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from channels.base import Severity
-from notifier.documents import ChannelName
+from notifier.documents import NAME, ChannelName
 from notifier.items import ITEMS, at_least, most_severe, most_specific
 
 _HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 DAY_S = 86_400
 BAIDU_NAMES = ("alertItems", "notifyRuleId")
-# What Baidu's form may carry besides; its alerts live in a service of its own.
-BAIDU_IGNORED = ("alertIds", "instanceId", "alertName", "for", "description", "severity")
+# What Baidu's form may carry besides: names in a service of its own, of which we have nothing.
+BAIDU_IGNORED = ("alertIds", "instanceId", "alertName", "description", "severity")
+_LASTING = re.compile(r"(\d{1,5})([smh])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 LASTS = "told if it lasts {seconds} s"
 QUIET = "quiet hours until {until}"
@@ -45,6 +49,15 @@ Names = Annotated[list[ChannelName], Field(max_length=50)]
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _say_what_is_known(cls, given: Any, handler: ModelWrapValidatorHandler["_Part"]) -> Any:
+        try:
+            return handler(given)
+        except ValidationError as error:
+            faults = [_reworded(cls, fault) for fault in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(cls.__name__, faults) from None
 
 
 class Rule(_Part):
@@ -86,13 +99,51 @@ class AlertConfigModel(_Part):
         missing = [name for name in BAIDU_NAMES if name not in data]
         if missing:
             raise ValueError(f"{missing[0]} is missing: alertItems and notifyRuleId go together")
-        rest = {name: value for name, value in data.items() if name not in BAIDU_NAMES + BAIDU_IGNORED}
-        return {"rules": [{"channels": [data["notifyRuleId"]], "items": data["alertItems"]}], **rest}
+        known = {*BAIDU_NAMES, *BAIDU_IGNORED, "for"}
+        rest = {name: value for name, value in data.items() if name not in known}
+        return {"rules": [_rule_of_baidu(data)], **rest}
+
+    @property
+    def not_acted_upon(self) -> tuple[str, ...]:
+        """What is kept for the engine to come, and has no effect yet."""
+        reminding = [f"rules.{n}.remind_every_s" for n, rule in enumerate(self.rules) if rule.remind_every_s]
+        return (*reminding, *(["escalation"] if self.escalation else []))
 
     def channel_names(self) -> frozenset[str]:
         """Every channel that it names anywhere."""
         told = {name for rule in self.rules for name in (*rule.channels, *rule.fallback)}
         return frozenset(told | {name for step in self.escalation for name in step.channels})
+
+
+def _reworded(model: type[BaseModel], fault: Any) -> InitErrorDetails:
+    """Where a field is unknown, the known ones are the mend."""
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+        message = f"no such field; there are {', '.join(model.model_fields)}"
+    error = PydanticCustomError(fault["type"], "{message}", {"message": message})
+    return InitErrorDetails(type=error, loc=fault["loc"], input=None)
+
+
+def _rule_of_baidu(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises ValueError in the words of that form."""
+    items, channel = data["alertItems"], data["notifyRuleId"]
+    if not isinstance(items, list) or not items:
+        raise ValueError(f"alertItems: give a list of {', '.join(ITEMS)}")
+    unknown = [str(item)[:60] for item in items if not (isinstance(item, str) and item in ITEMS)]
+    if unknown:
+        raise ValueError(f"alertItems: there is no item {unknown[0]}; give any of {', '.join(ITEMS)}")
+    if not (isinstance(channel, str) and re.fullmatch(NAME, channel)):
+        raise ValueError("notifyRuleId: give the name of a channel")
+    return {"channels": [channel], "items": items, "for_s": _lasting(data.get("for") or "0m")}
+
+
+def _lasting(given: object) -> int:
+    """Prometheus' short form of a duration, `5m`, in seconds."""
+    found = _LASTING.fullmatch(given) if isinstance(given, str) else None
+    lasts = int(found[1]) * _SECONDS[found[2]] if found else -1
+    if not 0 <= lasts <= DAY_S:
+        raise ValueError("for: give a duration such as 0m, 30s or 5m, a day at most")
+    return lasts
 
 
 @dataclass(frozen=True)
@@ -162,7 +213,9 @@ def quiet_until(hours: str, now: datetime, zone: ZoneInfo) -> datetime | None:
     if not inside:
         return None
     day = here.date() + timedelta(days=int(start > end and clock >= start))
-    return datetime.combine(day, end, zone)
+    moments = (datetime.combine(day, end, zone).replace(fold=fold).astimezone(UTC) for fold in (0, 1))
+    # In the hour that the clock repeats the first one may be over; a date alone cannot tell.
+    return next((moment for moment in moments if moment > now), None)
 
 
 def _wait(rule: Rule, severity: Severity, now: datetime, zone: ZoneInfo) -> tuple[datetime | None, str]:
@@ -172,7 +225,7 @@ def _wait(rule: Rule, severity: Severity, now: datetime, zone: ZoneInfo) -> tupl
         waits.append((now + timedelta(seconds=rule.for_s), LASTS.format(seconds=rule.for_s)))
     if rule.quiet_hours and severity is not Severity.CRITICAL:
         until = quiet_until(rule.quiet_hours, now, zone)
-        waits += [(until, QUIET.format(until=until.strftime("%H:%M")))] if until else []
+        waits += [(until, QUIET.format(until=f"{until.astimezone(zone):%H:%M}"))] if until else []
     return max(waits, default=(None, ""))
 
 

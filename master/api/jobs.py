@@ -124,9 +124,9 @@ def _with_pool(body: CreateJob, pool: str | None) -> CreateJob:
 
 def _checked(body: CreateJob, principal: Principal, services: Services, controller: Mastered) -> JSONResponse:
     with services.store.read() as session:
-        admission = jobs.judged(session, principal, body, controller.runtime.name).admission
-    tolerance, warnings = admission.fault_tolerance.document(), list(admission.warnings)
-    told = {"name": body.name, "dry_run": True, "fault_tolerance": tolerance, "warnings": warnings}
+        judged = jobs.judged(session, principal, body, controller.runtime.name)
+    tolerance = judged.admission.fault_tolerance.document()
+    told = {"name": body.name, "dry_run": True, "fault_tolerance": tolerance, "warnings": judged.warnings}
     return JSONResponse(told)
 
 

@@ -4,10 +4,11 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from channels.base import Severity
-from notifier.items import ITEMS, at_least, most_severe, most_specific
 from notifier.rules import AlertConfigModel, AlertFacts, quiet_until, route
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -113,6 +114,27 @@ def test_for_s_waits_before_it_tells() -> None:
             "23:00-01:00", SHANGHAI, NIGHT, datetime(2026, 11, 30, 1, tzinfo=SHANGHAI), id="before midnight"
         ),
         pytest.param(
+            "22:00-02:30",
+            BERLIN,
+            datetime(2026, 10, 25, 0, 40, tzinfo=UTC),
+            None,
+            id="the first 02:40 is out",
+        ),
+        pytest.param(
+            "22:00-02:30",
+            BERLIN,
+            datetime(2026, 10, 25, 1, 10, tzinfo=UTC),
+            datetime(2026, 10, 25, 1, 30, tzinfo=UTC),
+            id="the clock goes back: quiet again until the second 02:30",
+        ),
+        pytest.param(
+            "22:00-02:30",
+            BERLIN,
+            datetime(2026, 3, 29, 0, 50, tzinfo=UTC),
+            datetime(2026, 3, 29, 1, 30, tzinfo=UTC),
+            id="an end that the clock leaves out is reached all the same",
+        ),
+        pytest.param(
             "22:00-08:00",
             BERLIN,
             datetime(2026, 3, 28, 22, 0, tzinfo=UTC),
@@ -125,15 +147,58 @@ def test_quiet_hours_end(hours: str, zone: ZoneInfo, now: datetime, until: datet
     assert quiet_until(hours, now, zone) == until
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    now=st.integers(0, 365 * 86_400).map(lambda passed: NOON + timedelta(seconds=passed)),
+    zone=st.sampled_from([SHANGHAI, BERLIN, ZoneInfo("Australia/Lord_Howe"), ZoneInfo("America/St_Johns")]),
+    hours=st.tuples(st.integers(0, 1439), st.integers(0, 1439)).filter(lambda pair: pair[0] != pair[1]),
+)
+def test_quiet_hours_always_end_and_then_are_over(
+    now: datetime, zone: ZoneInfo, hours: tuple[int, int]
+) -> None:
+    start, end = (f"{minute // 60:02}:{minute % 60:02}" for minute in hours)
+    until = quiet_until(f"{start}-{end}", now, zone)
+    clock = f"{now.astimezone(zone):%H:%M}"
+    inside = start <= clock < end if start < end else clock >= start or clock < end
+    if until is None:
+        assert not inside
+    else:
+        assert inside
+        assert now < until <= now + timedelta(hours=26)
+        gap = timedelta(hours=1)  # what a clock change may add
+        assert any(f"{(until - late).astimezone(zone):%H:%M}" == end for late in (timedelta(0), gap / 2, gap))
+
+
 def test_baidus_form_is_one_rule() -> None:
     read = AlertConfigModel.model_validate(
-        {"alertItems": ["jobFT", "jobHang"], "notifyRuleId": "oncall", "for": "0m"}
+        {"alertItems": ["jobFT", "jobHang"], "notifyRuleId": "oncall", "for": "5m", "alertName": "x"}
     )
-    assert [(rule.channels, rule.items) for rule in read.rules] == [(["oncall"], ["jobFT", "jobHang"])]
+    expected = (["oncall"], ["jobFT", "jobHang"], 300)
+    assert [(rule.channels, rule.items, rule.for_s) for rule in read.rules] == [expected]
+
+
+def test_what_is_stored_reads_back_as_the_same() -> None:
+    stored = {
+        "rules": [
+            {"channels": ["值班-钉钉"], "items": ["jobFT"], "quiet_hours": "22:00-08:00", "language": "zh"}
+        ],
+        "escalation": [{"after_s": 300, "channels": ["oncall-sms"], "min_severity": "error"}],
+    }
+    once = AlertConfigModel.model_validate(stored)
+    assert AlertConfigModel.model_validate(once.model_dump(mode="json")) == once
+
+
+def test_what_has_no_effect_yet_is_named() -> None:
+    rules = [{"channels": ["a"]}, {"channels": ["a"], "remind_every_s": 60}]
+    asked = AlertConfigModel.model_validate(
+        {"rules": rules, "escalation": [{"after_s": 5, "channels": ["b"]}]}
+    )
+    assert asked.not_acted_upon == ("rules.1.remind_every_s", "escalation")
+    assert config({"channels": ["a"]}).not_acted_upon == ()
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "words"),
+    ("wrong", "field", "words"),
     [
         ({"rules": [{"channels": []}]}, "rules.0.channels", "at least 1"),
         ({"rules": [{"channels": ["a"], "items": ["jobft"]}]}, "rules.0.items.0", "no such alert item"),
@@ -143,7 +208,19 @@ def test_baidus_form_is_one_rule() -> None:
             "rules.0.quiet_hours",
             "two different",
         ),
-        ({"rules": [{"channels": ["a"], "chanels": []}]}, "rules.0.chanels", "Extra inputs"),
+        ({"rules": [{"channels": ["a"], "chanels": []}]}, "rules.0.chanels", "channels, fallback"),
+        ({"rulez": []}, "rulez", "there are rules, escalation"),
+        ({"rules": [None]}, "rules.0", "dictionary"),
+        ({"rules": [{"channels": ["a b"]}]}, "rules.0.channels.0", "without blanks"),
+        ({"rules": [{"channels": ["a"], "for_s": 1e9}]}, "rules.0.for_s", "86400"),
+        ({"alertItems": ["jobft"], "notifyRuleId": "a"}, "", "alertItems: there is no item jobft"),
+        ({"alertItems": [["x"]], "notifyRuleId": "a"}, "", "alertItems"),
+        ({"alertItems": "jobFT", "notifyRuleId": "a"}, "", "alertItems: give a list"),
+        ({"alertItems": [], "notifyRuleId": "a"}, "", "alertItems: give a list"),
+        ({"alertItems": ["jobFT"], "notifyRuleId": 7}, "", "notifyRuleId: give the name"),
+        ({"alertItems": ["jobFT"], "notifyRuleId": "a", "for": "99h"}, "", "for: give a duration"),
+        ({"alertItems": ["jobFT"], "notifyRuleId": "a", "for": 5}, "", "for: give a duration"),
+        ({"alertItems": ["jobFT"], "notifyRuleId": "a", "notifyRule": 1}, "notifyRule", "no such field"),
         ({"rules": [{"channels": ["a"], "min_severity": "fatal"}]}, "rules.0.min_severity", "'critical'"),
         ({"alertItems": ["jobFT"]}, "", "notifyRuleId is missing"),
         ({"alertItems": ["jobFT"], "notifyRuleId": "a", "rules": []}, "", "not both"),
@@ -154,30 +231,9 @@ def test_baidus_form_is_one_rule() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(given: dict, field: str, words: str) -> None:
+def test_what_is_wrong_is_named(wrong: dict, field: str, words: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        AlertConfigModel.model_validate(given)
+        AlertConfigModel.model_validate(wrong)
     (fault,) = caught.value.errors()
     assert ".".join(map(str, fault["loc"])) == field
     assert words in fault["msg"]
-
-
-def test_the_table_of_items_is_the_contracts() -> None:
-    severities = {name: item.severity.value for name, item in ITEMS.items()}
-    assert severities == {
-        "jobRunning": "info",
-        "jobSucceed": "info",
-        "jobFailed": "error",
-        "jobHang": "error",
-        "jobFT": "warning",
-        "nodeFT": "warning",
-        "jobRecovered": "info",
-        "jobGaveUp": "critical",
-        "agentLost": "warning",
-        "channelFailing": "error",
-        "custom": "info",
-    }
-    assert most_specific(("jobFT", "jobFailed", "jobGaveUp")) == "jobGaveUp"
-    assert most_severe(("info", "critical", "error")) is Severity.CRITICAL
-    assert at_least("error", "error")
-    assert not at_least("warning", "error")

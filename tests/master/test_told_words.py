@@ -1,0 +1,82 @@
+"""What people read of what really happened: the master's own alerts, rendered as a worker would."""
+
+from typing import Any
+
+from sqlalchemy import select
+
+from channels.base import Message
+from channels.registry import ADAPTERS
+from notifier.model import Channel, Delivery
+from notifier.rendering import render
+from notifier.tasks import load
+from tests.master.test_controller import running
+from tests.master.world import World
+
+XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=123, GPU has fallen off the bus."
+
+
+def messages(world: World, language: str = "zh") -> list[Message]:
+    """All that was told, in order."""
+    with world.services.store.read() as session:
+        rows = session.scalars(select(Delivery).order_by(Delivery.id)).all()
+        channels = {row.id: row for row in session.scalars(select(Channel))}
+        tasks = load(session, rows, channels, "t")
+    rendered = [render(task.views[0], ADAPTERS["wecom"], language, "Asia/Shanghai", None) for task in tasks]
+    assert [one.template_error for one in rendered if one.template_error] == []
+    return [one.message for one in rendered]
+
+
+def broken_gpu(world: World) -> str:
+    """A job whose GPU falls off the bus, and that trains again elsewhere; the node it left."""
+    job_id = running(world)
+    pod = world.pods(job_id)[1]
+    world.report(
+        world.node_agent(pod.node), {"kind": "kernel_line", "data": {"signature": "xid.79", "line": XID}}
+    )
+    world.wait(4)
+    world.train(job_id, 8, 12)
+    return pod.node
+
+
+def test_a_fault_and_its_recovery_are_told_with_all_that_is_known(world: World) -> None:
+    node = broken_gpu(world)
+    fault, over = messages(world)[-2:]
+    assert fault.title == "🔴 节点故障 · train"
+    for fact in (
+        node,
+        "重启任务",
+        f"隔离节点 {node}",
+        "第 1 次重启",
+        "剩余 9",
+        "GPU 硬件故障",
+        XID[:20],
+        "+08:00",
+    ):
+        assert fact in fault.text
+    assert "nodeFT, jobFT" in fault.text
+    assert over.title == "🟢 训练已恢复 · train"
+    assert "停训" in over.text
+    assert "重算" in over.text
+
+
+def test_a_lost_agent_and_its_return_are_told_in_words(world: World) -> None:
+    job_id = running(world)
+    pod = world.pods(job_id)[0]
+    world.runtime.pods[pod.id].agent = None
+    world.settle()
+    world.train(job_id, 11, 12)
+    lost, back = messages(world, "en")[-2:]
+    assert lost.title == "🟠 Agent lost (training unaffected) · train"
+    assert f"The agent of {pod.name} on {pod.node} is silent: training goes on" in lost.text
+    assert "**Detail**: its process ended" in lost.text
+    assert back.title == "🟢 Agent is back · train"
+
+
+def test_what_of_the_rules_has_no_effect_yet_is_said_to_the_jobs_owner(world: World) -> None:
+    asked: dict[str, Any] = {
+        "rules": [{"channels": ["ding"], "remind_every_s": 60}],
+        "escalation": [{"after_s": 300, "channels": ["ding"]}],
+    }
+    warned = world.job(world.submit(alertConfig=asked)).warnings
+    assert "alertConfig.escalation: kept, but nothing acts upon it yet" in warned
+    assert "alertConfig.rules.0.remind_every_s: kept, but nothing acts upon it yet" in warned
