@@ -118,7 +118,7 @@ class _Reader:
             "steps_lost": _whole(self.event.get("steps_lost")),
             "step": _whole(self.event.get("step")) or _whole(job.get("step")),
             "job": one_line(job.get("name") or job.get("id")),
-            "run": _whole(job.get("run")),
+            "run": ("" if self.is_over else _whole(self.event.get("run"))) or _whole(job.get("run")),
             "scope": one_line(view.scope),
             "time": say.time(over or view.created_at),
             "delay": self._delay(),

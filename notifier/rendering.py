@@ -8,10 +8,10 @@ needs a form of its own in some format has it in `templates/<language>/<item>.<f
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
-from jinja2 import ChainableUndefined, FileSystemLoader, TemplateError
+from jinja2 import ChainableUndefined, FileSystemLoader, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 import templates
@@ -218,15 +218,19 @@ def _told(view: AlertView, say: Speaker, border: _Border) -> Facts:
 
 def _fill(names: Sequence[str], form: _Form, facts: Mapping[str, Any]) -> str:
     """Lines that are empty at either end are left out."""
-    environment = _environment(form.escape, FOLDER)
-    template = environment.select_template([f"{name}.{form.suffix}.j2" for name in names])
     pieces, size = [], 0
-    for piece in template.generate(facts):
+    for piece in _template(tuple(names), form, FOLDER).generate(facts):
         size += len(piece)
         if size > MAX_OUTPUT:
             raise TemplateError(f"the template gave more than {MAX_OUTPUT} characters")
         pieces.append(piece)
     return "".join(pieces).strip("\n")
+
+
+@lru_cache(maxsize=1024)
+def _template(names: tuple[str, ...], form: _Form, folder: str) -> Template:
+    """Which of the forms there is, is looked up once."""
+    return _environment(form.escape, folder).select_template([f"{name}.{form.suffix}.j2" for name in names])
 
 
 class _Raw(str):

@@ -121,10 +121,11 @@ class Speaker:
         return str(say["days"].format(d=whole // _DAY, h=whole % _DAY // _HOUR))
 
     def said(self, sentence: Any) -> str:
-        """A sentence that may stand there in several languages."""
+        """A sentence that may stand there in several languages; without its stop, for other words follow."""
         if isinstance(sentence, Mapping):
             sentence = sentence.get(self.language) or next(iter(sentence.values()), "")
-        return one_line(sentence)
+        words = one_line(sentence)
+        return words if words.endswith("..") else words.removesuffix("。").removesuffix(".")
 
     def link(self, view: AlertView) -> Link | None:
         """The job's page on the console, or else the delivery's."""
@@ -170,11 +171,12 @@ def text(value: object) -> str:
         said = value if isinstance(value, str) else str(value)
     except ValueError:  # a number of thousands of digits
         return "…"
-    return escaping.clean(said[:MAX_READ]).strip()
+    said = said[:MAX_READ]
+    return (said if said.isprintable() else escaping.clean(said)).strip()
 
 
 def one_line(value: object, limit: int = MAX_LINE) -> str:
-    return escaping.one_line(text(value), limit)
+    return clip(" ".join(text(value).split()), limit)
 
 
 def clip(words: str, limit: int) -> str:

@@ -279,3 +279,19 @@ def test_times_say_their_offset(zone: str, moment: datetime, said: str) -> None:
 )
 def test_links_are_http_and_carry_no_markup(public_url: str | None, link: str | None) -> None:
     assert Speaker("en", CHINESE.zone, public_url).link(incident()) == link
+
+
+@pytest.mark.parametrize(
+    ("sentence", "told"),
+    [
+        ({"zh": "显存不足。", "en": "out of memory."}, "显存不足"),
+        ({"en": "only English."}, "only English"),
+        ("one\n for  all", "one for all"),
+        ("and so on...", "and so on..."),
+        ({}, ""),
+        (None, ""),
+        (7, "7"),
+    ],
+)
+def test_sentences_are_taken_in_the_readers_language(sentence: object, told: str) -> None:
+    assert CHINESE.said(sentence) == told
