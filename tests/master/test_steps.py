@@ -1,0 +1,53 @@
+"""A run's progress, as many ranks tell of it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from master.model import Run
+from master.steps import RHYTHM_KEPT, fold, makes_steps
+
+START = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
+
+
+def told(*steps: tuple[float, int]) -> Run:
+    """A run of which it was told so: (seconds, step)."""
+    run = Run(rhythm=[])
+    for at, step in steps:
+        fold(run, step, START + timedelta(seconds=at))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("steps", "first", "last", "at"),
+    [
+        pytest.param([(1, 5)], 5, 5, 1, id="the first"),
+        pytest.param([(1, 5), (2, 6)], 5, 6, 2, id="the next"),
+        pytest.param([(1, 5), (1, 5)], 5, 5, 1, id="told twice"),
+        pytest.param([(2, 6), (1, 5)], 6, 6, 2, id="a late report"),
+        pytest.param([(1, 6), (1.01, 5)], 6, 6, 1.01, id="a rank that lags behind moves too"),
+        pytest.param([(1, 900), (2, 3), (3, 4)], 900, 900, 3, id="a counter that began anew is progress"),
+        pytest.param([(1, 900), (2, 3), (3, 901)], 900, 901, 3, id="two ranks that count differently"),
+    ],
+)
+def test_fold(steps: list[tuple[float, int]], first: int, last: int, at: float) -> None:
+    run = told(*steps)
+    assert (run.first_step, run.last_step) == (first, last)
+    assert run.last_step_at == START + timedelta(seconds=at)
+
+
+def test_the_rhythm_is_the_time_of_one_step() -> None:
+    assert told((0, 1), (1, 21), (3, 31)).rhythm == [0.05, 0.2]
+
+
+def test_the_rhythm_is_bounded() -> None:
+    assert len(told(*((n, n) for n in range(500))).rhythm) == RHYTHM_KEPT
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [([], False), ([(1, 40)], False), ([(1, 40), (2, 40)], False), ([(1, 40), (2, 41)], True)],
+    ids=["nothing told", "one number", "the same again", "a step"],
+)
+def test_makes_steps(steps: list[tuple[float, int]], expected: bool) -> None:
+    assert makes_steps(told(*steps)) is expected
