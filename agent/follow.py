@@ -14,7 +14,8 @@ KEPT = 1 << 20
 CHUNK = 64 << 10
 _PRINT = 64  # bytes before the offset that must still be there: a file may be emptied and grow back
 _RETIRE_AFTER_S = 30.0  # a renamed file is followed on until its writer has been quiet for so long
-_MAX_STREAMS = 4
+_MAX_STREAMS = 4  # open at once when all are read
+_MAX_UNSEEN = 32
 _PACKED = (".gz", ".xz", ".zst", ".bz2", ".lz4")
 
 
@@ -141,10 +142,19 @@ def open_regular(path: Path) -> int | None:
 
 
 class Follower:
-    """All generations of one log path, oldest first. `at_end`: what stands there now is not read."""
+    """All generations of one log path, oldest first. `at_end`: what stands there now is not read.
+    `since`: rotated files written since then are read too, though no position of them is known."""
 
-    def __init__(self, path: Path, positions: list[Position] | None = None, *, at_end: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        positions: list[Position] | None = None,
+        *,
+        at_end: bool = False,
+        since: float | None = None,
+    ) -> None:
         self.path = path
+        self._since = since
         self._streams: list[Stream] = []
         self._at_end = at_end
         self._skipped = 0
@@ -197,19 +207,15 @@ class Follower:
 
     def _look(self) -> None:
         """Open what has come to stand at the path, and what was rotated away unseen before it."""
-        try:
-            facts = self.path.stat()
-        except OSError:
+        current = _identity(self.path)
+        if current is not None and any(stream.identity == current for stream in self._streams):
             return
-        if any(stream.identity == (facts.st_dev, facts.st_ino) for stream in self._streams):
-            return
-        for path in [*self._rotated_unseen(facts), self.path]:
+        paths = [*self._rotated_unseen(current), *([self.path] if current else [])]
+        for path in paths:
             fd = open_regular(path)
             if fd is not None:
                 self._streams.append(self._opened(fd))
-        self._saved = []
-        while len(self._streams) > _MAX_STREAMS:
-            self._streams.pop(0).close()
+                self._saved = self._saved if path != self.path else []
 
     def _opened(self, fd: int) -> Stream:
         facts = os.fstat(fd)
@@ -218,38 +224,35 @@ class Follower:
         ]
         return Stream(fd, saved[0] if saved else None, at_end=self._at_end)
 
-    def _rotated_unseen(self, current: os.stat_result) -> list[Path]:
+    def _rotated_unseen(self, current: tuple[int, int] | None) -> list[Path]:
         """Rotated siblings since what was followed last: saved by an earlier life, or newer than it."""
-        known = {stream.identity for stream in self._streams} | {(current.st_dev, current.st_ino)}
+        known = {stream.identity for stream in self._streams} | {current}
         saved = {(place.device, place.inode) for place in self._saved}
-        if not self._streams and not saved - known:
+        if not self._streams and self._since is None and not saved - known:
             return []
-        siblings: list[tuple[int, Path]] = []
-        for path in self._siblings():
-            facts = path.stat()
-            if (facts.st_dev, facts.st_ino) not in known:
-                siblings.append((facts.st_mtime_ns, path))
-        siblings.sort()
-        if self._streams:
-            after = int(self._streams[-1].modified * 1e9)
-            return [path for modified, path in siblings if modified > after]
-        ours = [n for n, (_, path) in enumerate(siblings) if _identity(path) in saved]
-        return [path for _, path in siblings[min(ours) :]] if ours else []
+        siblings = sorted(
+            (facts.st_mtime, path) for path, facts in self._siblings() if _key(facts) not in known
+        )
+        if not self._streams and saved - known:
+            ours = [n for n, (_, path) in enumerate(siblings) if _identity(path) in saved]
+            return [path for _, path in siblings[min(ours) :]][-_MAX_UNSEEN:] if ours else []
+        after = self._streams[-1].modified if self._streams else self._since
+        return [path for modified, path in siblings if after is not None and modified >= after][-_MAX_UNSEEN:]
 
-    def _siblings(self) -> list[Path]:
+    def _siblings(self) -> list[tuple[Path, os.stat_result]]:
+        prefixes = (f"{self.path.name}.", f"{self.path.name}-")
         with contextlib.suppress(OSError):
             return [
-                path
+                (path, path.stat())
                 for path in self.path.parent.iterdir()
-                if path.name.startswith((f"{self.path.name}.", f"{self.path.name}-"))
-                and path.suffix not in _PACKED
-                and path.is_file()
+                if path.name.startswith(prefixes) and path.suffix not in _PACKED and path.is_file()
             ]
         return []
 
     def _retire(self, now: float, found: list[Line]) -> None:
         for stream in self._streams[:-1]:
-            if not stream.behind and now - stream.quiet_since > _RETIRE_AFTER_S:
+            over = now - stream.quiet_since > _RETIRE_AFTER_S or len(self._streams) > _MAX_STREAMS
+            if over and not stream.behind:
                 found += stream.splitter.rest()
                 self._skipped += stream.skipped
                 stream.close()
@@ -258,6 +261,9 @@ class Follower:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     with contextlib.suppress(OSError):
-        facts = path.stat()
-        return facts.st_dev, facts.st_ino
+        return _key(path.stat())
     return None
+
+
+def _key(facts: os.stat_result) -> tuple[int, int]:
+    return facts.st_dev, facts.st_ino

@@ -87,10 +87,12 @@ class LogProbe:
         positions: Sequence[Position] = (),
         *,
         at_end: bool = False,
+        since: float | None = None,
     ) -> None:
-        """Begin to follow a file; `rank`: whose own it is."""
+        """Begin to follow a file; `rank`: whose own it is; the rest as a Follower's."""
         if path not in self._sources and len(self._sources) < _MAX_FILES:
-            self._sources[path] = _Source(Follower(path, list(positions), at_end=at_end), rank)
+            follower = Follower(path, list(positions), at_end=at_end, since=since)
+            self._sources[path] = _Source(follower, rank)
 
     def follows(self, path: Path) -> bool:
         """Whether the file is among those followed, by whatever name."""

@@ -13,7 +13,7 @@ from agent.signatures import Scanner
 from agent.state import dicts
 from agent.wire import Kind, Observation
 
-_TICK_S = 0.1
+_TICK_S = 0.2
 _BEAT_S, _AWAY_BEAT_S = 2.0, 20.0
 
 
@@ -21,6 +21,7 @@ class NodeAgent:
     """One life of a node's agent."""
 
     def __init__(self, settings: Settings) -> None:
+        self._directory = settings.directory
         self._core = Core(settings)
         memory = self._core.memory.load()
         places = [place for entry in dicts(memory.get("kernel_log")) if (place := Position.parse(entry))]
@@ -36,15 +37,15 @@ class NodeAgent:
         self._beat, self._save = Heartbeat(_BEAT_S, _AWAY_BEAT_S), Every(5.0)
 
     def run(self) -> int:
-        """Watch until told to end."""
+        """Watch until told to end, or until the directory is taken away."""
         self._core.start()
-        while not self._core.stopping:
+        while not self._core.stopping and self._directory.is_dir():
             self._core.wait(_TICK_S)
             self._tick(time.monotonic())
         self._tick(time.monotonic())
         self._remember()
         self._core.finish(linger=False)
-        note("agent_ended", why="told to end")
+        note("agent_ended", why="told to end" if self._core.stopping else "its directory is gone")
         return 0
 
     def _tick(self, now: float) -> None:

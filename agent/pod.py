@@ -109,13 +109,14 @@ class PodAgent:
             if marks == self._podfile_marks:
                 return
             self._podfile_marks = marks
-            self._adopt(parse(self._podfile.read_text(encoding="utf-8", errors="replace"), self._directory))
+            pod = parse(self._podfile.read_text(encoding="utf-8", errors="replace"), self._directory)
+            self._adopt(pod, since=facts.st_mtime)
         except PodFileError as error:
             note("pod_description_refused", why=str(error))
         except OSError:
             return  # not there yet
 
-    def _adopt(self, pod: PodFile) -> None:
+    def _adopt(self, pod: PodFile, since: float) -> None:
         self._pod = pod
         self._ranks.pod_rank, self._ranks.nproc = pod.shape.rank, pod.shape.nproc
         self._progress.path = pod.progress
@@ -125,7 +126,7 @@ class PodAgent:
         for path in pod.logs:
             entries = dicts(saved.get(str(path))) if isinstance(saved, dict) else []
             places = [place for entry in entries if (place := Position.parse(entry))]
-            self._logs.follow(path, self._ranks.of_path(str(path)), places)
+            self._logs.follow(path, self._ranks.of_path(str(path)), places, since=since)
         known = (
             self._departures.remember(self._workers) if self._workers else dicts(self._memory.get("workers"))
         )

@@ -169,6 +169,44 @@ def test_a_new_life_finds_what_was_rotated_meanwhile(log: Log) -> None:
     assert log.read() == ["two", "three", "four"]
 
 
+def test_a_new_life_finds_a_log_that_was_rotated_away_and_not_made_anew(log: Log) -> None:
+    log.write("one\n")
+    log.read()
+    log.write("two\n")
+    log.path.rename(f"{log.path}.1")
+    log.restart()
+    assert log.read() == ["two"]
+    log.write("three\n")
+    assert log.read() == ["three"]
+
+
+def test_files_rotated_before_the_first_look_are_read_if_they_are_of_this_run(log: Log) -> None:
+    log.write("an earlier run\n", Path(f"{log.path}.9"))
+    os.utime(f"{log.path}.9", (1e9, 1e9))
+    log.write("one\n", Path(f"{log.path}.1"))
+    log.write("two\n")
+    log.reader = Follower(log.path, since=1e9 + 5)
+    assert log.read() == ["one", "two"]
+
+
+def test_many_rotated_files_are_all_read_and_few_kept_open(log: Log) -> None:
+    log.reader = Follower(log.path, since=0)
+    for n in range(20):
+        log.write(f"{n}\n", Path(f"{log.path}.{n}"))
+        os.utime(f"{log.path}.{n}", (1e9 + n, 1e9 + n))
+    log.write("20\n")
+    assert log.read() == [str(n) for n in range(21)]
+    assert len(log.reader.positions()) <= 4
+
+
+def test_packed_and_other_files_beside_the_log_are_left_alone(log: Log) -> None:
+    log.reader = Follower(log.path, since=0)
+    log.write("packed\n", Path(f"{log.path}.1.gz"))
+    log.write("another\n", log.path.with_name("pod.logger"))
+    log.write("one\n")
+    assert log.read() == ["one"]
+
+
 def test_a_new_life_sees_that_the_log_was_written_anew(log: Log) -> None:
     log.write("the old log\n")
     log.read()

@@ -1,6 +1,7 @@
 """A real agent of a node."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -81,6 +82,13 @@ def test_the_kernels_own_log_is_followed(start: Start, master: Any, tmp_path: Pa
     start(FAULTCAST_KERNEL_LOG="/dev/kmsg", FAULTCAST_AGENT_DIR=str(tmp_path / "agent"))
     master.wait_for("heartbeat")
     assert master.observations("kernel_line") == []
+
+
+def test_the_agent_ends_when_its_directory_is_taken_away(start: Start, master: Any, tmp_path: Path) -> None:
+    process = start(FAULTCAST_AGENT_DIR=str(tmp_path / "own"))
+    master.wait_for("heartbeat")
+    shutil.rmtree(tmp_path / "own")
+    assert process.wait(10) == 0
 
 
 @pytest.mark.parametrize("unset", ["FAULTCAST_NODE", "FAULTCAST_AGENT_TOKEN"])
