@@ -2,10 +2,10 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,13 +210,11 @@ def command(*arguments: str) -> list[str]:
 
 
 def test_help_is_quick() -> None:
-    """Of three, the quickest: the machine may be busy."""
-    times = []
-    for _ in range(3):
-        started = time.monotonic()
-        subprocess.run(command("--help"), check=True, capture_output=True, timeout=LIMIT_S)
-        times.append(time.monotonic() - started)
-    assert min(times) < 0.5
+    """By the processor's time: the machine may be busy with other things."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command("--help"), check=True, capture_output=True, timeout=LIMIT_S)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
 
 
 def test_a_reader_that_leaves_causes_no_traceback(server: Server) -> None:
