@@ -88,11 +88,17 @@ class PodTemplate(Strict):
         return self.restart_policy or "Never"
 
 
+def _one_or_many(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
 class FaultToleranceConfig(Strict):
     enabled_hang_detection: bool | None = None
     hang_detection_timeout_minutes: float | None = None
     fault_tolerance_limit: Annotated[int, Field(strict=True)] | None = None
-    custom_fault_tolerance_pattern: Annotated[list[str], Field(max_length=1000)] | None = None
+    custom_fault_tolerance_pattern: (
+        Annotated[list[str], Field(max_length=1000), BeforeValidator(_one_or_many)] | None
+    ) = None
 
 
 class CreateJob(Strict):

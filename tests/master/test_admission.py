@@ -97,6 +97,12 @@ def test_baidus_body_is_taken_whole() -> None:
     assert JobSpec.of(answer.spec.document()) == answer.spec
 
 
+@pytest.mark.parametrize("patterns", ["Loss nan", ["Loss nan"]], ids=["one", "a list"])
+def test_a_fault_pattern_stands_alone_or_in_a_list(patterns: Any) -> None:
+    given = body(faultTolerance=True, faultToleranceConfig={"customFaultTolerancePattern": patterns})
+    assert admitted(given).fault_tolerance.custom_log_patterns == ("Loss nan",)
+
+
 @pytest.mark.parametrize(
     ("given", "enabled"),
     [
