@@ -1,7 +1,7 @@
 """The case file of a run and the history of its job, from stored rows alone: any case can be replayed."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -16,6 +16,7 @@ from master.model import FaultEventRow, Job, Node, ObservationRow, Pod, Run
 from master.runs import pods_of, ranks
 
 NODE_ROWS = 500
+LATE = timedelta(seconds=60)  # a node's word that came too late for the run before counts for this one
 
 
 def load(session: Session, job: Job, run: Run) -> CaseFile:
