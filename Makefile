@@ -4,7 +4,7 @@
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
-PYTEST ?=
+PYTEST ?= -n 2 --dist loadfile
 DEMO ?=
 BIN := .venv/bin
 export PYTHON TORCH TORCH_INDEX
