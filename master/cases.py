@@ -19,15 +19,15 @@ NODE_ROWS = 500
 LATE = timedelta(seconds=60)  # a node's word that came too late for the run before counts for this one
 
 
-def load(session: Session, job: Job, run: Run) -> CaseFile:
-    """All evidence of this run that no earlier fault event of it has used up."""
+def load(session: Session, job: Job, run: Run, *, passed_over: datetime | None = None) -> CaseFile:
+    """All evidence of this run that came after what was used up by an earlier fault event, or passed over."""
     pods = pods_of(session, job.id, run.n)
     rows = _rows(session, job, run, {pod.node for pod in pods})
     beats = [row for row in rows if row.kind == Kind.HEARTBEAT]
     names = {pod.id: pod.name for pod in pods}
     spec = JobSpec.of(job.spec)
     views = [view for pod in pods for view in _rank_views(pod, run, rows)]
-    used_up = _used_up(session, job, run)
+    used_up = max(filter(None, (_used_up(session, job, run), passed_over)), default=None)
     return CaseFile(
         job_id=job.id,
         run=run.n,
@@ -58,6 +58,12 @@ def history(session: Session, job: Job, run: Run) -> History:
         for event in session.scalars(rows.limit(100))
     )
     return History(job.restarts_used, job.unconditional_used, run.started_at, run.last_step, past)
+
+
+def fingerprints(session: Session, job: Job, run: Run) -> set[str]:
+    """Of the faults of this very run that were recorded already."""
+    rows = select(FaultEventRow.fingerprint).where(FaultEventRow.job_id == job.id, FaultEventRow.run == run.n)
+    return set(session.scalars(rows))
 
 
 def _rows(session: Session, job: Job, run: Run, nodes: Iterable[str]) -> list[ObservationRow]:

@@ -109,6 +109,7 @@ class Controller:
             log.warning("not_leader_any_more", pool=self._pool)
         except RuntimeFailure as error:
             log.warning("runtime_failed", what=what, name=name, why=str(error))
+            endings.note_reason(self._hands, name, str(error))
         except (DBAPIError, PoolTimeoutError) as error:
             log.warning("database_failed", what=what, name=name, why=type(error).__name__)
         except Exception:

@@ -38,6 +38,16 @@ def stopped(hands: Hands, job: Job, now: datetime) -> None:
         move(row, JobStatus.STOPPED, now, row.reason)
 
 
+def note_reason(hands: Hands, job_id: str, reason: str) -> None:
+    """Say on the job why it does not get on."""
+    with hands.store.read() as session:
+        job = session.get(Job, job_id)
+        if job is None or job.reason == reason or is_final(job):
+            return
+    with hands.write() as session:
+        session.get_one(Job, job_id, with_for_update=True).reason = reason
+
+
 def run_ended(hands: Hands, job: Job, now: datetime) -> None:
     """Nothing is left of the last run of a job that came to its end by itself."""
     with hands.write() as session:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from sqlalchemy.orm import Session
 
@@ -25,6 +26,7 @@ class Hands:
     leadership: Leadership
     changed: Callable[[], None]
     server: str
+    passed_over: dict[tuple[str, int], datetime] = field(default_factory=dict)  # see judgement.judge
 
     @contextmanager
     def write(self) -> Iterator[Session]:

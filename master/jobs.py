@@ -37,15 +37,17 @@ class Judged:
         ]
 
 
-def judged(session: Session, principal: Principal, body: CreateJob, runtime: str) -> Judged:
-    """What would become of this body.
+def judged(
+    session: Session, principal: Principal, body: CreateJob, runtime: str, *, lock: bool = False
+) -> Judged:
+    """What would become of this body. `lock` keeps two creations of one name apart.
 
     Raises:
         Problem: with every field that is wrong, and its mend.
     """
     pool = _pool_of(principal, body)
     try:
-        admission = admit(body, pools.facts(session, pool, runtime))
+        admission = admit(body, pools.facts(session, pool, runtime, lock=lock))
     except NotAdmitted as error:
         raise Problem(422, errors=error.faults) from None
     same = select(Job.id).where(

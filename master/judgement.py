@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from master import cases, pools
-from master.casefile import Want
+from master.casefile import Action, Want
 from master.decision import decide
 from master.diagnosis import diagnose
 from master.faultargs import FaultTolerance
@@ -26,8 +26,9 @@ log = structlog.get_logger()
 def judge(hands: Hands, job: Job, run: Run, pods: Sequence[Pod], now: datetime) -> FaultEventRow | None:
     """The fault event, if one was decided now."""
     with hands.store.read() as session:
-        case = cases.load(session, job, run)
+        case = cases.load(session, job, run, passed_over=hands.passed_over.get((job.id, run.n)))
         past = cases.history(session, job, run)
+        known = cases.fingerprints(session, job, run)
         pool = pools.view(session, job.pool)
     verdict = diagnose(case, now)
     if verdict is None:
@@ -38,6 +39,10 @@ def judge(hands: Hands, job: Job, run: Run, pods: Sequence[Pod], now: datetime) 
         _ask_for_stacks(hands, run, pods, now)
         return None
     decision = decide(verdict, FaultTolerance.of(job.fault_tolerance).policy, past, pool, now)
+    if decision.action is Action.NONE and verdict.fingerprint in known:
+        # A fault that the job lives with is told once, not with each of its lines.
+        hands.passed_over[job.id, run.n] = now
+        return None
     hit("decided")
     event = record(hands, Finding(job.id, run.n, verdict, decision), now)
     hit("recorded")

@@ -27,19 +27,19 @@ def items_of(event: FaultEventRow, *, tolerant: bool) -> tuple[str, ...]:
     items = ["jobHang"] if FaultClass(event.fault_class) in _STANDS_STILL else []
     if action is Action.FAIL_JOB:
         items += ["jobGaveUp", "jobFailed"] if tolerant else ["jobFailed"]
-    elif action is not Action.NONE or not items:
+    elif action is not Action.NONE:
         items.append("jobFT")
-    if event.decision["isolate_nodes"]:
+    if event.hardware and event.culprit.get("node"):
         items.append("nodeFT")
-    return tuple(items)
+    return tuple(items or ["jobFT"])
 
 
 def tell_fault(session: Session, job: Job, event: FaultEventRow, now: datetime) -> None:
     """One alert for the whole incident."""
     items = items_of(event, tolerant=FaultTolerance.of(job.fault_tolerance).enabled)
     severities = [ITEMS[item].severity for item in items]
-    if "nodeFT" in items:
-        severities.append(Severity.ERROR)  # the node was isolated
+    if event.decision["isolate_nodes"]:
+        severities.append(Severity.ERROR)
     _tell(
         session,
         job,

@@ -13,7 +13,7 @@ from master.hands import Hands
 from master.lifecycle import POD_OVER, PodStatus
 from master.model import Job, Pod, Run
 from master.runs import is_over, pod_spec, ref
-from master.runtimes.base import AgentAccess, Phase, PodState
+from master.runtimes.base import AgentAccess, Phase, PodState, RuntimeFailure
 from notifier.auth import NewToken, Role, create_token
 from notifier.faultpoints import hit
 from notifier.model import Token
@@ -34,7 +34,10 @@ def start_pending(hands: Hands, job: Job, pods: Sequence[Pod], now: datetime) ->
             continue
         kept = hands.runtime.start_pod(pod_spec(job, pod, hands.runtime.environment()))
         hit("pod_started")
-        ensure_agent(hands, job, pod, now)
+        try:
+            ensure_agent(hands, job, pod, now)
+        except RuntimeFailure as error:  # training can do without; it is tried again beside the running pod
+            log.warning("agent_not_started", job=job.id, pod=pod.name, why=str(error))
         hit("agent_started")
         with hands.write() as session:
             row = session.get_one(Pod, pod.id, with_for_update=True)

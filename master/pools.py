@@ -29,9 +29,9 @@ def bootstrap(session: Session, nodes: Iterable[str]) -> None:
     session.execute(delete(Node).where(Node.pool == DEFAULT, Node.name.in_(known - wanted)))
 
 
-def facts(session: Session, pool: str, runtime: str) -> PoolFacts:
-    """What admission needs. A pool that does not exist is a 404 Problem."""
-    row = session.get(Pool, pool)
+def facts(session: Session, pool: str, runtime: str, *, lock: bool = False) -> PoolFacts:
+    """What admission needs. A pool that does not exist is a 404 Problem. `lock`: until the job is written."""
+    row = session.get(Pool, pool, with_for_update=lock)
     if row is None:
         raise not_found("pool", pool)
     queues = session.scalars(select(Queue.name).where(Queue.pool == pool))

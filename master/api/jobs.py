@@ -43,7 +43,7 @@ def create(
     with services.store.write() as session:
 
         def work() -> Answer:
-            judged = jobs.judged(session, principal, body, controller.runtime.name)
+            judged = jobs.judged(session, principal, body, controller.runtime.name, lock=True)
             return Answer(201, _created(jobs.create(session, judged, now)))
 
         answer = once(session, services.box, call, work)

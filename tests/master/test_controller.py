@@ -444,3 +444,44 @@ def test_a_lease_of_another_machine_is_waited_for(world: World) -> None:
         row.holder, row.until = "elsewhere/another-boot/1/1", row.until + timedelta(days=1)
     world.new_master()
     assert not world.controller._hands.leadership.take()
+
+
+def test_a_fault_that_a_job_without_fault_tolerance_lives_with_is_told_once(world: World) -> None:
+    job_id = world.submit(**TWO)
+    world.train(job_id, 1, 5)
+    node = world.node_agent(world.pods(job_id)[1].node)
+    line = "NVRM: Xid (PCI:0000:9b:00): 79, pid=123, GPU has fallen off the bus."
+    for step in range(6, 12):
+        world.report(node, {"kind": "kernel_line", "data": {"signature": "xid.79", "line": line}})
+        world.train(job_id, step, step, seconds=1.5)
+    [event] = world.events(job_id)
+    assert event.decision["action"] == "none"
+    assert world.job(job_id).status == "Running"
+    assert world.told()[1:] == [("nodeFT", "firing")]
+    kill_rank(world, job_id)
+    world.wait(4)
+    assert world.job(job_id).status == "Failed"
+    assert len(world.events(job_id)) == 2
+
+
+def test_a_runtime_that_cannot_start_a_pod_is_named_on_the_job(world: World) -> None:
+    start = world.runtime.start_pod
+
+    def refuse(_spec: object) -> None:
+        raise RuntimeFailure("no space left on node-1")
+
+    world.runtime.start_pod = refuse
+    job_id = world.submit()
+    assert (world.job(job_id).status, world.job(job_id).reason) == ("Starting", "no space left on node-1")
+    world.runtime.start_pod = start
+    world.wait(1)
+    assert (world.job(job_id).status, world.job(job_id).reason) == ("Running", "")
+
+
+def test_an_agent_that_cannot_be_started_does_not_hold_up_its_pod(world: World) -> None:
+    def refuse(_ref: object, _access: object) -> None:
+        raise RuntimeFailure("no agent here")
+
+    world.runtime.ensure_agent = refuse
+    job_id = world.submit()
+    assert world.job(job_id).status == "Running"
