@@ -15,8 +15,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -28,6 +29,8 @@ from notifier.storage import Store, make_engine
 
 START_S = 60
 TEMPLATE = "faultcast_template"
+LITTLE = 2000  # rows that are worth deleting
+LEAVE_S = 1.0  # for connections that were ended to be gone; who comes back is a thread that did not end
 NO_POSTGRES = (
     "the tests need a PostgreSQL server and found neither {0} in PATH nor /usr/lib/postgresql/*/bin/{0}: "
     "install it (Debian, Ubuntu: apt-get install postgresql; macOS: brew install postgresql)"
@@ -41,23 +44,57 @@ class Postgres:
 
     folder: Path
     port: int
+    spare: list[str] = field(default_factory=list)  # migrated and empty again
 
     def url(self, database: str) -> str:
         return f"postgresql+psycopg://postgres@/{database}?host={self.folder}&port={self.port}"
 
+    def connect(self, database: str) -> "psycopg.Connection[tuple[Any, ...]]":
+        return psycopg.connect(
+            host=str(self.folder), port=self.port, user="postgres", dbname=database, autocommit=True
+        )
+
     def run(self, statement: str) -> bool:
-        with psycopg.connect(
-            host=str(self.folder), port=self.port, user="postgres", dbname="postgres", autocommit=True
-        ) as connection:
+        with self.connect("postgres") as connection:
             connection.execute(statement.encode())
         return True
 
     @contextmanager
     def database(self, template: str) -> Iterator[str]:
-        name = f"t{next(_numbers)}"
-        self.run(f"create database {name} template {template}")
+        """A new database, or one that an earlier test has left as good as new: that is ten times faster."""
+        if template == TEMPLATE and self.spare:
+            name = self.spare.pop()
+        else:
+            name = f"t{next(_numbers)}"
+            self.run(f"create database {name} template {template}")
         yield self.url(name)
-        self.run(f"drop database {name} with (force)")
+        if template == TEMPLATE and self._emptied(name):
+            self.spare.append(name)
+        else:
+            self.run(f"drop database {name} with (force)")
+
+    def _emptied(self, name: str) -> bool:
+        """Whether it could be emptied: nobody is at work in it, and it held little."""
+        with self.connect(name) as connection:
+            others = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            if connection.execute(f"select 1 {others} and state <> 'idle'".encode()).fetchone():
+                return False
+            connection.execute(f"select pg_terminate_backend(pid) {others}".encode())
+            connection.execute("set session_replication_role = replica")  # no foreign key is asked
+            tables = connection.execute(
+                "select tablename from pg_tables where schemaname = 'public'"
+            ).fetchall()
+            held = 0
+            for (table,) in tables:
+                if table != "alembic_version":
+                    held += connection.execute(b"delete from %s" % table.encode()).rowcount
+            sequences = connection.execute("select sequencename from pg_sequences").fetchall()
+            for (sequence,) in sequences:
+                connection.execute(f"alter sequence {sequence} restart".encode())
+            is_left = _within(
+                LEAVE_S, lambda: not connection.execute(f"select 1 {others}".encode()).fetchone()
+            )
+            return is_left and held < LITTLE
 
 
 def _binary(name: str) -> str:
@@ -87,6 +124,15 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _within(seconds: float, condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
 
 
 def wait_for(condition: Callable[[], object], *, timeout_s: float = START_S) -> None:
