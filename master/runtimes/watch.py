@@ -29,6 +29,8 @@ class ExitWatch:
             except ProcessLookupError:
                 self._wake()
                 return
+            except OSError:
+                return  # an old kernel, or too many files: the next look will tell
             self._fds[pid] = fd
             self._poll.register(fd, select.EPOLLIN)
 
