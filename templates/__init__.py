@@ -1,1 +1,2 @@
-"""Message templates, <language>/<item>.<format>.j2, and the console pages. Data only."""
+"""Data only: `<language>/<item>.words.j2` what an alert says, `<language>/words.json` names in that language,
+`forms/` how it is laid out in each format, `console/` the pages."""
