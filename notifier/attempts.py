@@ -41,6 +41,20 @@ _BEGIN = (
 )
 _BEGIN_WITH_MESSAGE = _BEGIN.values(message=bindparam("shown"))
 _INSERT = _ATTEMPTS.insert().returning(_ATTEMPTS.c.id)
+_COMPLETE = (
+    _ATTEMPTS.update()
+    .where(_ATTEMPTS.c.id == bindparam("id_"))
+    .values(
+        finished_at=bindparam("now"),
+        outcome=bindparam("meant"),
+        http_status=bindparam("status"),
+        provider_code=bindparam("code"),
+        provider_message=bindparam("said"),
+        recipients=bindparam("told"),
+        request=bindparam("sent"),
+        response=bindparam("got"),
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,23 +122,18 @@ def intend(session: Session, intent: Intent, now: datetime) -> Written:
 
 def complete(session: Session, attempt_id: int, answer: Answer, now: datetime) -> None:
     """Write down what came of it; also when the delivery is not ours any more."""
-    session.execute(
-        update(Attempt)
-        .where(Attempt.id == attempt_id)
-        .values(
-            finished_at=now,
-            outcome=answer.outcome.value,
-            http_status=answer.http_status,
-            provider_code=answer.code,
-            provider_message=answer.message,
-            recipients=[
-                {"to": one.to, "outcome": one.outcome.value, "code": one.code} for one in answer.recipients
-            ],
-            request=answer.request,
-            response=answer.response,
-        ),
-        execution_options={"synchronize_session": False},
-    )
+    values = {
+        "id_": attempt_id,
+        "now": now,
+        "meant": answer.outcome.value,
+        "status": answer.http_status,
+        "code": answer.code,
+        "said": answer.message,
+        "told": [{"to": one.to, "outcome": one.outcome.value, "code": one.code} for one in answer.recipients],
+        "sent": answer.request,
+        "got": answer.response,
+    }
+    session.execute(_COMPLETE, values)
 
 
 def under_way(

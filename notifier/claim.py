@@ -28,7 +28,7 @@ from notifier.settle import GONE, OPEN, close, expire
 
 MAX_CHANNELS = 25  # of one claim
 MAX_SENDS = 100
-MAX_CANDIDATES = 5000
+MAX_CANDIDATES = 400  # of one channel at a time; a longer queue is looked at from its head
 LOCKED_WAIT = timedelta(milliseconds=20)
 
 log = structlog.get_logger()
@@ -54,7 +54,10 @@ _OPEN_ROWS = (
         OPEN, Delivery.shard == bindparam("shard"),
         Delivery.channel_id == bindparam("channel"), Delivery.merged_into.is_(None),
     )
-    .order_by(Delivery.id)
+    .order_by(
+        Delivery.state != "sending", Delivery.is_digest.is_(False), Delivery.severity != "critical",
+        Delivery.id,
+    )
     .limit(MAX_CANDIDATES)
 )  # fmt: skip
 _LEASE = (
@@ -92,7 +95,8 @@ class Claim:
         wake: shards in which it made work.
         again_at: something waits for its turn, or for another worker's claim to end, until then.
         is_starved: something is due for which there is no thread.
-        is_partial: there are more channels than one claim looks at.
+        looked_at: channels.
+        is_partial: there may be more of them than one claim looks at.
     """
 
     token: str
@@ -101,6 +105,7 @@ class Claim:
     wake: set[int] = field(default_factory=set)
     again_at: datetime | None = None
     is_starved: bool = False
+    looked_at: set[str] = field(default_factory=set)
     is_partial: bool = False
 
     def look_again(self, moment: datetime) -> None:
@@ -109,7 +114,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claiming:
-    """One claim, in the caller's transaction. `but`: channels left alone, because they made trouble."""
+    """One claim, in the caller's transaction. `but`: channels that are left alone."""
 
     session: Session
     token: str
@@ -121,6 +126,7 @@ class Claiming:
         """Claim what is due in a shard, as far as there are slots for it."""
         claim = Claim(self.token)
         channels = self._lock_due(shard, claim)
+        claim.looked_at = {channel.id for channel in channels}
         claim.is_partial = len(channels) == MAX_CHANNELS
         for channel in channels:
             try:
@@ -198,7 +204,15 @@ class Claiming:
         claim.look_again(min(decided.waits.values()))
 
     def _open_rows(self, channel: Channel) -> Sequence[Any]:
-        return self.session.execute(_OPEN_ROWS, {"shard": channel.shard, "channel": channel.id}).all()
+        """What is under way, then what is critical, then the oldest. A critical one that overtakes takes
+        along what its key has waiting before it."""
+        which = {"shard": channel.shard, "channel": channel.id}
+        rows = self.session.execute(_OPEN_ROWS, which).all()
+        if len(rows) < MAX_CANDIDATES:
+            return rows
+        keys = {row.order_key for row in rows if row.severity == "critical"}
+        along = self.session.execute(_OPEN_ROWS.where(Delivery.order_key.in_(keys)), which).all()
+        return list({row.id: row for row in (*rows, *along)}.values())
 
     def _candidates(self, rows: Sequence[Any]) -> list[Candidate]:
         keys = self._keys([row.id for row in rows if row.is_digest])

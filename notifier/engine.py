@@ -3,7 +3,7 @@
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import timedelta
@@ -23,6 +23,7 @@ POLL_S = 1.0
 REAP_EVERY_S = 10.0
 FINISH_S = 30.0  # how long a stop waits for answers under way
 DATABASE_AGAIN_S = 1.0
+LOT_S = 0.02  # at least between two claims of a shard for which nobody rang
 
 log = structlog.get_logger()
 
@@ -35,9 +36,10 @@ class Engine:
         self._slots = Slots(concurrency)
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="sender")
         self._changed = threading.Condition()
-        self._rung: set[int] = set()
+        self._wanted: dict[int, float] = {}  # shards, and the moment from which they are to be looked at
+        self._claimed_at: dict[int, float] = {}
         self._starved: set[int] = set()
-        self._look_at = 0.0
+        self._look_at = 0.0  # when all are looked at
         self._stopping = False
         self._ended = threading.Event()
         self._threads = [
@@ -53,7 +55,7 @@ class Engine:
     def wake(self, shards: Iterable[int]) -> None:
         """There is work in these shards. From any thread; returns at once."""
         with self._changed:
-            self._rung.update(shards)
+            self._wanted.update(dict.fromkeys(shards, 0.0))
             self._changed.notify_all()
 
     def stop(self, timeout_s: float = FINISH_S) -> None:
@@ -89,26 +91,32 @@ class Engine:
                 self._ended.wait(DATABASE_AGAIN_S)
 
     def _wait(self) -> Sequence[int] | None:
-        """Shards that were rung; none of them: time to look at all; None: stop."""
+        """Shards in which there is work; none of them: time to look at all; None: stop."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._rung or self._stopping, max(0.0, self._look_at - time.monotonic())
-            )
-            if self._stopping:
-                return None
-            rung, self._rung = sorted(self._rung), set()
-            if not rung or time.monotonic() >= self._look_at:
-                self._look_at = time.monotonic() + POLL_S
-                return []
-            return rung
+            while not self._stopping:
+                now = time.monotonic()
+                if now >= self._look_at:
+                    self._look_at = now + POLL_S
+                    self._wanted = {}
+                    return []
+                ready = [shard for shard, moment in self._wanted.items() if moment <= now]
+                if ready:
+                    for shard in ready:
+                        del self._wanted[shard]
+                    return sorted(ready)
+                self._changed.wait(min([self._look_at, *self._wanted.values()]) - now)
+            return None
 
     def _due(self) -> Sequence[int]:
         with self._tools.store.read() as session:
             return due_shards(session, self._tools.store.now(session))
 
     def _drain(self, shard: int) -> None:
+        """Claim on all channels of a shard, some at a time."""
+        seen: set[str] = set()
+        self._claimed_at[shard] = time.monotonic()
         while not self._stopping:
-            claim, tasks = self._claim(shard)
+            claim, tasks = self._claim(shard, seen)
             for task in tasks:
                 self._pool.submit(self._send, task)
             self.wake(claim.wake)
@@ -116,11 +124,12 @@ class Engine:
                 self._starve(shard)
             if not claim.is_partial:
                 return
+            seen |= claim.looked_at
 
-    def _claim(self, shard: int) -> tuple[Claim, Sequence[Task]]:
+    def _claim(self, shard: int, but: Set[str]) -> tuple[Claim, Sequence[Task]]:
         store, since = self._tools.store, time.monotonic()
         token = secrets.token_hex(8)
-        claim = self._claimed(shard, token)
+        claim = self._claimed(shard, token, but)
         if not claim.rows:
             return claim, ()
         faultpoints.hit("claimed")
@@ -131,19 +140,17 @@ class Engine:
             self._slots.take(task.row.channel_id, 1)
         return claim, tasks
 
-    def _claimed(self, shard: int, token: str) -> Claim:
+    def _claimed(self, shard: int, token: str, but: Set[str]) -> Claim:
         """One committed claim; a channel that makes trouble is left out, and looked at again by the poll."""
-        store, trouble = self._tools.store, set[str]()
+        store, left_out = self._tools.store, set(but)
+        turn = nullcontext() if store.is_postgres else self._tools.writer.turn
         while True:
             try:
-                with (
-                    nullcontext() if store.is_postgres else self._tools.writer.turn,
-                    store.write() as session,
-                ):
+                with turn, store.write() as session:
                     now = store.now(session)
-                    claim = Claiming(session, token, self._slots, now, frozenset(trouble)).shard(shard)
+                    claim = Claiming(session, token, self._slots, now, frozenset(left_out)).shard(shard)
             except ChannelError as error:
-                trouble.add(error.channel_id)
+                left_out.add(error.channel_id)
                 continue
             if claim.again_at is not None:
                 self._look_in(claim.again_at - now)
@@ -155,18 +162,23 @@ class Engine:
             wake |= send(self._tools, task)
         finally:
             self._slots.give_back(task.row.channel_id)
-            with self._changed:
-                wake |= self._starved
-                self._starved = set()
-            if wake:
-                self.wake(wake)
+            self._wake_soon(wake)
+
+    def _wake_soon(self, shards: set[int]) -> None:
+        """A sender is free: its own shard, and those that wait for one. A long queue is claimed in lots."""
+        with self._changed:
+            for shard in shards | self._starved:
+                soon = self._claimed_at.get(shard, 0.0) + LOT_S
+                self._wanted[shard] = min(self._wanted.get(shard, soon), soon)
+            self._starved = set()
+            self._changed.notify_all()
 
     def _starve(self, shard: int) -> None:
         """Look again as soon as a sender is free."""
         with self._changed:
             self._starved.add(shard)
         if self._slots.busy == 0:
-            self.wake([shard])
+            self._wake_soon(set())
 
     def _look_in(self, delay: timedelta) -> None:
         with self._changed:

@@ -51,13 +51,14 @@ class FaultPoint:
                 f"{VARIABLE}={form!r}: give NAME:NTH:ACTION, NAME of {', '.join(POINTS + RECOVERY_POINTS)}, "
                 f"ACTION of {', '.join(ACTIONS)}"
             )
-        self._name, self._nth, self._action = name, int(nth), action
+        self.name = name
+        self._nth, self._action = int(nth), action
         self._stall_s = float(stall_s or STALL_S)
         self._passed = 0
         self._lock = threading.Lock()
 
     def hit(self, name: str) -> None:
-        if name != self._name:
+        if name != self.name:
             return
         with self._lock:
             self._passed += 1
@@ -69,7 +70,7 @@ class FaultPoint:
         if self._action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if self._action == "raise":
-            raise InjectedError(self._name)
+            raise InjectedError(self.name)
         time.sleep(self._stall_s)
 
 
@@ -80,3 +81,8 @@ def hit(name: str) -> None:
     """Says that the process passes this point."""
     if _armed is not None:
         _armed.hit(name)
+
+
+def is_armed(name: str) -> bool:
+    """Whether this process is to break at that point."""
+    return _armed is not None and _armed.name == name

@@ -65,6 +65,7 @@ class Leases:
 
     def __init__(self) -> None:
         self._held: dict[str, Held] = {}
+        self._missed: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
     def hold(self, ids: Iterable[str], token: str, since: float) -> None:
@@ -74,8 +75,7 @@ class Leases:
 
     def let_go(self, delivery_id: str, token: str) -> None:
         with self._lock:
-            held = self._held.get(delivery_id)
-            if held is not None and held.token == token:
+            if self._has(delivery_id, token):
                 del self._held[delivery_id]
 
     def is_ours(self, delivery_id: str, token: str) -> bool:
@@ -94,17 +94,24 @@ class Leases:
             return {delivery_id: held.token for delivery_id, held in self._held.items()}
 
     def renewed(self, renewed: Mapping[str, str], asked: Mapping[str, str], since: float) -> list[str]:
-        """Take note of what the database renewed; answers what is lost."""
+        """Take note of what the database renewed; answers what is lost.
+
+        What was settled in these moments is not renewed either, so only the second miss counts.
+        """
         with self._lock:
             for delivery_id, token in renewed.items():
-                held = self._held.get(delivery_id)
-                if held is not None and held.token == token:
+                if self._has(delivery_id, token):
                     self._held[delivery_id] = Held(token, since + LEASE.total_seconds())
-            lost = [name for name in asked if name not in renewed and self._held.get(name) is not None]
-            for delivery_id in lost:
-                if self._held[delivery_id].token == asked[delivery_id]:
-                    del self._held[delivery_id]
+            missed = {
+                (one, token) for one, token in asked.items() if one not in renewed and self._has(one, token)
+            }
+            lost = [one for one, token in missed & self._missed if self._held.pop(one, None) is not None]
+            self._missed = missed
             return lost
+
+    def _has(self, delivery_id: str, token: str) -> bool:
+        held = self._held.get(delivery_id)
+        return held is not None and held.token == token
 
 
 def renew(session: Session, held: Mapping[str, str], now: datetime) -> dict[str, str]:

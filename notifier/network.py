@@ -1,12 +1,25 @@
 """The network as this installation's channels may use it."""
 
-from channels.transport import Network
+from typing import Any
+
+from channels.transport import Network, Response
+from notifier import faultpoints
 from notifier.settings import Secret, Settings
+
+
+class _Breakable(Network):
+    """For tests: may break between a request and the reading of its answer."""
+
+    def request(self, method: str, url: str, **what: Any) -> Response:
+        response = super().request(method, url, **what)
+        faultpoints.hit("bytes_sent")
+        return response
 
 
 def network_of(settings: Settings) -> Network:
     """Guarded, and by the operator's proxy, certificates and mail server."""
-    return Network(
+    kind = _Breakable if faultpoints.is_armed("bytes_sent") else Network
+    return kind(
         allow=settings.allow_targets,
         proxy=_plain(settings.https_proxy),
         no_proxy=settings.no_proxy,

@@ -65,7 +65,10 @@ class Group:
         return any(row.severity == "critical" for row in self.rows)
 
     def is_due(self, now: datetime) -> bool:
-        """The first one's time has come; or something critical is new, which waits behind nothing."""
+        """Whoever was tried is told again when his next try has come, and newcomers with him; only what is
+        critical and new does not wait for that."""
+        if not self.head.is_tried:
+            return any(row.due_at <= now for row in self.rows)
         fresh = (row for row in self.rows if row.severity == "critical" and not row.is_tried)
         return self.head.due_at <= now or any(row.due_at <= now for row in fresh)
 

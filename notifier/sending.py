@@ -20,7 +20,7 @@ from notifier.leases import Leases
 from notifier.messages import Made, make
 from notifier.secretbox import SecretBox
 from notifier.settings import Settings
-from notifier.settle import Settlement, settle
+from notifier.settle import Settled, Settlement, settle
 from notifier.storage import Store
 from notifier.tasks import Earlier, Task
 from notifier.writer import Writer
@@ -199,9 +199,26 @@ class _Sending:
         )
         settled = self._persist(lambda session: settle(session, done, self._tools.store.now(session)))
         faultpoints.hit("outcome_written")
-        if settled.is_ours and settled.state not in {"retrying", None}:
-            metrics.DELIVERIES.labels(self._row.kind, settled.state).inc()
+        self._report(done, settled)
         return settled.wake
+
+    def _report(self, done: Settlement, settled: Settled) -> None:
+        if not settled.is_ours or settled.state is None:
+            log.info("outcome_came_late", delivery=self._row.id, outcome=done.outcome.value)
+            return
+        if settled.state != "retrying":
+            metrics.DELIVERIES.labels(self._row.kind, settled.state).inc()
+        if done.outcome not in retry.TOLD:
+            log.info(
+                "not_told",
+                delivery=self._row.id,
+                channel=self._row.channel,
+                kind=self._row.kind,
+                n=self._n,
+                state=settled.state,
+                outcome=done.outcome.value,
+                code=done.answer.code,
+            )
 
     def _write_down(self, answer: Answer) -> None:
         attempt = self._attempt

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sqlalchemy import select, text, update
+from sqlalchemy import bindparam, select, text, update
 from sqlalchemy.orm import Session
 
 from channels.base import Answer, Outcome, Recipient
@@ -18,6 +18,24 @@ from notifier.retry import EXPIRED, TOLD, Tried, Verdict, after, wait_for
 
 OPEN = text("deliveries.state in ('pending','retrying','sending')")  # literally, as the partial index says
 GONE = "the channel was deleted while this was on its way"
+
+
+_ROW = (
+    select(Delivery)
+    .where(Delivery.id == bindparam("id_"))
+    .with_for_update()
+    .execution_options(populate_existing=True)
+)
+_NEXT_DUE = (
+    select(Delivery.id)
+    .where(
+        OPEN,
+        Delivery.shard == bindparam("shard"),
+        Delivery.next_attempt_at <= bindparam("now"),
+        Delivery.channel_id == bindparam("channel"),
+    )
+    .limit(1)
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +74,7 @@ class Settled:
 
 def settle(session: Session, done: Settlement, now: datetime) -> Settled:
     """Write the verdict, unless the lease went to somebody else."""
-    row = session.scalars(
-        select(Delivery)
-        .where(Delivery.id == done.delivery_id)
-        .with_for_update()
-        .execution_options(populate_existing=True)
-    ).first()
+    row = session.scalars(_ROW, {"id_": done.delivery_id}).first()
     if done.attempt_id is not None:
         complete(session, done.attempt_id, done.answer, now)
     if row is None or not (_is_ours(row, done) or _is_good_news(row, done)):
@@ -115,13 +128,8 @@ def break_channel(session: Session, channel: Channel, why: str, now: datetime) -
 
 def has_due(session: Session, row: Delivery, now: datetime) -> bool:
     """Whether something else waits for this channel, such as the next one of the same key."""
-    due = select(Delivery.id).where(
-        OPEN,
-        Delivery.shard == row.shard,
-        Delivery.next_attempt_at <= now,
-        Delivery.channel_id == row.channel_id,
-    )
-    return session.scalars(due.limit(1)).first() is not None
+    which = {"shard": row.shard, "now": now, "channel": row.channel_id}
+    return session.scalars(_NEXT_DUE, which).first() is not None
 
 
 def _is_ours(row: Delivery, done: Settlement) -> bool:

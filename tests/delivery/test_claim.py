@@ -13,7 +13,7 @@ from notifier.attempts import Intent, complete, intend
 from notifier.claim import Claim, Claiming, due_shards
 from notifier.clock import utcnow
 from notifier.leases import LEASE, Leases, Slots, renew
-from notifier.model import Attempt, Channel, Delivery, Shard
+from notifier.model import Alert, Attempt, Channel, Delivery, Shard
 from notifier.reaper import reap
 
 if TYPE_CHECKING:
@@ -228,6 +228,7 @@ def test_a_renewed_lease_is_kept_and_a_lost_one_is_noticed(house: "House") -> No
     with house.store.write() as session:
         renewed = renew(session, held, utcnow() + LATER)
     assert renewed == {kept: "w1"}
+    assert leases.renewed(renewed, held, since=1e12) == []  # it may have been settled just now
     assert leases.renewed(renewed, held, since=1e12) == [lost]
     assert leases.is_ours(kept, "w1")
     assert not leases.is_ours(lost, "w1")
@@ -271,3 +272,39 @@ def test_a_poll_of_many_finished_deliveries_finds_the_few_due_ones(house: "House
         rows = [{**copy, "id": f"dlv_{n:06}", "state": "delivered"} for n in range(2000)]
         session.execute(Delivery.__table__.insert(), rows)  # type: ignore[attr-defined]
     assert ids(claim(house)) == wanted
+
+
+def test_an_alert_that_nobody_repeats_is_closed(house: "House") -> None:
+    (one,) = house.alert(house.channel())
+    alert_id = house.row(one).alert_id
+    ended = utcnow()
+    with house.store.write() as session:
+        alert = session.get_one(Alert, alert_id)
+        alert.dedup_key, alert.expires_at = "k", ended
+    with house.store.write() as session:
+        reap(session, ended)
+    with house.store.read() as session:
+        alert = session.get_one(Alert, alert_id)
+    assert (alert.status, alert.resolved_at) == ("resolved", ended)
+
+
+def test_more_channels_than_one_claim_looks_at_are_all_served(house: "House") -> None:
+    shard = 5
+    channels = [house.channel(f"c{n}") for n in range(60)]
+    for channel in channels:
+        house.edit_channel(channel, shard=shard)
+    wanted = house.alert(*channels)
+    with house.working(concurrency=64):
+        house.told(*wanted)
+
+
+def test_trouble_with_one_channel_leaves_the_others_alone(house: "House") -> None:
+    bad, good = house.channel("bad"), house.channel("good")
+    for channel in (bad, good):
+        house.edit_channel(channel, shard=5)
+    stuck, fine = house.alert(bad, good)
+    house.edit(stuck, recipients=None, severity="no such severity", order_key="k")
+    house.edit(house.alert(bad)[0], severity="no such severity", order_key="k")
+    with house.working():
+        house.told(fine)
+    assert house.states([stuck]) == ["pending"]

@@ -55,6 +55,7 @@ KILLED_AT = {
     "sqlite rung": ("sqlite", "rung", 0),
     "sqlite claimed": ("sqlite", "claimed", 0),
     "sqlite intent_written": ("sqlite", "intent_written", 0),
+    "sqlite bytes_sent": ("sqlite", "bytes_sent", 1),
     "sqlite answer_read": ("sqlite", "answer_read", 1),
     "sqlite outcome_written": ("sqlite", "outcome_written", 0),
     "sqlite acknowledged": ("sqlite", "acknowledged", 0),

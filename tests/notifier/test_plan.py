@@ -78,6 +78,11 @@ TABLE: dict[str, tuple[tuple[Candidate, ...], Plan]] = {
     ),
     "critical that was tried waits like all": ((between_tries("a", "k", severity="critical"),), Plan()),
     "critical waits for one on its way": ((in_flight("a", "k"), critical("b", "k")), Plan()),
+    "one that is held back until later is told with what comes sooner": (
+        (new("a", "k", due_at=LATER), new("b", "k")),
+        Plan(merges=(Merge(None, ("a", "b")),)),
+    ),
+    "one that is held back until later waits": ((new("a", due_at=LATER),), Plan()),
     "critical goes first": ((new("a"), critical("b")), Plan(sends=("b", "a"))),
     "too old": ((new("a", expires_at=NOW), new("b")), Plan(sends=("b",), expired=("a",))),
     "what is too old does not block": (
