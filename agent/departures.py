@@ -38,12 +38,12 @@ class Departures:
         known = list(workers.known.values())[-_REMEMBERED:]
         return [vars(one) | {"told": one.pid in self._reported} for one in known]
 
-    def tick(self, workers: Workers, now: float) -> list[Observation]:
-        """Exits not yet told."""
+    def tick(self, workers: Workers, now: float, *, all_read: bool) -> list[Observation]:
+        """Exits not yet told. `all_read`: the logs are read to their ends."""
         if workers.due(now) is not None or self._look.due(now):
             self._hear(now)
-        found = workers.exits(now, self._told, self._logs.last_lines, all_read=not self._logs.behind)
-        for worker in self._unseen(workers):
+        found = workers.exits(now, self._told, self._logs.last_lines, all_read=all_read)
+        for worker in self._unseen(workers) if all_read else ():
             workers.known[worker.pid] = worker
             how, last_lines = self._told[worker.pid], self._logs.last_lines(worker.rank)
             found.append(exited(worker, how, how.at or stamp(), last_lines))

@@ -16,6 +16,7 @@ _PRINT = 64  # bytes before the offset that must still be there: a file may be e
 _RETIRE_AFTER_S = 30.0  # a renamed file is followed on until its writer has been quiet for so long
 _MAX_STREAMS = 4  # open at once when all are read
 _MAX_UNSEEN = 32
+_END = 8 << 10  # bytes of a file's end that are looked at before their turn
 _PACKED = (".gz", ".xz", ".zst", ".bz2", ".lz4")
 
 
@@ -86,6 +87,14 @@ class Stream:
     @property
     def behind(self) -> bool:
         return self.size > self.offset
+
+    def unread_end(self) -> list[str]:
+        if not self.behind:
+            return []
+        start = max(self.offset, self.size - _END)
+        splitter = Splitter()
+        lines = splitter.feed(os.pread(self.fd, _END, start)) + splitter.rest()
+        return [line.text for line in lines[start > self.offset :]]
 
     def position(self) -> Position:
         offset = self.offset - self.splitter.pending
@@ -184,6 +193,10 @@ class Follower:
     def modified(self) -> float | None:
         """When something was last written; None while nothing has been."""
         return max((stream.modified for stream in self._streams if stream.size), default=None)
+
+    def unread_end(self) -> list[str]:
+        """The last lines of the newest file, where reading has not come that far."""
+        return self._streams[-1].unread_end() if self._streams else []
 
     def partial(self) -> str:
         """The newest line, if it has not ended."""

@@ -18,7 +18,7 @@ from agent.steps import find
 from agent.wire import Kind, Observation
 
 _MAX_FILES = 64
-_MAX_HALVES = 4
+_MAX_LAST = 90  # lines
 _PER_MINUTE_ALIKE = 3
 _PER_MINUTE = 20
 
@@ -126,13 +126,12 @@ class LogProbe:
         return None if newest is None else rfc3339(from_timestamp(newest))
 
     def last_lines(self, rank: int) -> list[str]:
-        """What a rank said last, half a line included."""
-        halves = [
-            partial
-            for source in self._sources.values()
-            if (partial := source.follower.partial()) and self._rank(source, frame(partial)) in (rank, None)
-        ]
-        return self._context.last_lines(rank) + halves[:_MAX_HALVES]
+        """What a rank said last, half a line included, and what of it is not yet read."""
+        said = self._context.last_lines(rank)
+        for source in self._sources.values():
+            ends = source.follower.unread_end() or [source.follower.partial()]
+            said += [text for text in ends if text and self._rank(source, frame(text)) in (rank, None)]
+        return said[-_MAX_LAST:]
 
     def take_failures(self) -> list[Failure]:
         """What torchelastic said of workers since the last call."""

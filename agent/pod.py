@@ -164,7 +164,8 @@ class PodAgent:
             self._remember()  # after the report is on disk: a new life then neither misses nor repeats it
 
     def _tell_exits(self, workers: Workers, now: float) -> None:
-        found = self._departures.tick(workers, now)
+        all_read = self._wants.may_read(now) and not self._logs.behind
+        found = self._departures.tick(workers, now, all_read=all_read)
         if found:
             self._core.put(found)
             self._scan.soon()
@@ -210,7 +211,7 @@ class PodAgent:
         self._tell_lines(now)
         if self._workers is not None:
             self._workers.look(now, frozenset())
-            self._core.put(self._departures.tick(self._workers, now))
+            self._core.put(self._departures.tick(self._workers, now, all_read=True))
         self._core.put(self._progress.take())
         self._remember()
 

@@ -203,6 +203,18 @@ class Pod:
         """A pod of one Python program."""
         return self.run(sys.executable, "-u", "-c", code, **options)
 
+    def once_seen(self, code: str) -> str:
+        """A program that goes on with `code` once the agent has found it."""
+        seen = str(self.folder / "seen")
+        return f"import os, time\nwhile not os.path.exists({seen!r}): time.sleep(0.01)\n{code}"
+
+    def watch_till_seen(self) -> int:
+        """Start an agent, wait until it tells of a process, and let that one go on; its pid."""
+        self.watch()
+        pid = int(self.master.wait_for("process_started")["data"]["pid"])
+        (self.folder / "seen").touch()
+        return pid
+
     def watch(self, *, close_fds: bool = True, **env: str) -> subprocess.Popen[bytes]:
         """Start an agent for the pod."""
         told = {

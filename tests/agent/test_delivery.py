@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import statistics
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -71,11 +72,14 @@ def test_what_is_urgent_is_there_within_a_moment(pod: Any, master: Any) -> None:
     pod.python(LOOP)
     pod.watch()
     master.wait_for("process_started")
-    said = time.monotonic()
-    pod.say(OOM + "\n")
-    match = master.wait_for("log_match")
-    assert time.monotonic() - said < 0.6  # measured: 0.1 s on an idle machine
-    assert (match["rank"], match["data"]["line"], match["data"]["file"]) == (0, OOM, "pod.log")
+    took = []
+    for n in range(5):
+        said = time.monotonic()
+        pod.say(f"[rank0]: KeyError: 'shard-{n}'\n")
+        match = master.wait_for("log_match", lambda one: f"shard-{n}'" in one["data"]["line"])  # noqa: B023
+        took.append(time.monotonic() - said)
+    assert statistics.median(took) < 0.4  # measured: 0.05 s on an idle machine
+    assert (match["rank"], match["data"]["file"]) == (0, "pod.log")
 
 
 def test_a_master_that_comes_late_gets_all_in_order(

@@ -136,6 +136,16 @@ def test_the_hole_that_a_truncation_leaves_before_a_writer_is_passed_over(log: L
     assert log.reader.take_skipped() == 0
 
 
+def test_the_end_can_be_looked_at_before_its_turn(log: Log) -> None:
+    log.write(b"x" * 99 + b"\n")
+    assert len(log.read()) == 1
+    assert log.reader.unread_end() == []
+    log.write((b"y" * 99 + b"\n") * 2000 + b"last words")
+    log.reader.poll(1, 1.0)
+    assert log.reader.unread_end()[-2:] == ["y" * 99, "last words"]
+    assert len(log.read()) == 2000
+
+
 def test_a_reader_too_far_behind_leaves_out_the_middle_and_says_so(log: Log) -> None:
     log.write("first\n")
     assert log.read() == ["first"]
