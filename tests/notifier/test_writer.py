@@ -1,6 +1,7 @@
 """The writer: what is ready together is committed together, and one that fails fails alone."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -30,8 +31,9 @@ def noted(store: Store) -> int:
         return int(session.execute(text("select count(*) from meta")).scalar_one())
 
 
-def together(writer: Writer, keys: list[str]) -> list[object]:
-    """All at once, while the writer is kept busy; what each came to."""
+def together(store: Store, keys: list[str]) -> list[object]:
+    """All are in the queue before the writer begins; what each came to."""
+    writer = Writer(store)
     came: dict[int, object] = {}
 
     def one(n: int) -> None:
@@ -44,10 +46,12 @@ def together(writer: Writer, keys: list[str]) -> list[object]:
     with writer.turn:
         for thread in threads:
             thread.start()
-        while writer._queue.qsize() < len(keys) - 1:
-            pass
+        while writer._queue.qsize() < len(keys):
+            time.sleep(0.001)
+    writer.start()
     for thread in threads:
         thread.join()
+    writer.close()
     return [came[n] for n in range(len(keys))]
 
 
@@ -56,14 +60,14 @@ def test_answers_what_the_work_answered_once_it_is_committed(writer: Writer, sto
     assert noted(store) == 1
 
 
-def test_many_at_once_are_all_committed(writer: Writer, store: Store) -> None:
+def test_many_at_once_are_all_committed(store: Store) -> None:
     keys = [f"k{n}" for n in range(50)]
-    assert together(writer, keys) == keys
+    assert together(store, keys) == keys
     assert noted(store) == 50
 
 
-def test_one_that_fails_fails_alone(writer: Writer, store: Store) -> None:
-    came = together(writer, ["a", "b", "a", "c"])
+def test_one_that_fails_fails_alone(store: Store) -> None:
+    came = together(store, ["a", "b", "a", "c"])
     assert sorted(type(one).__name__ for one in came) == ["IntegrityError", "str", "str", "str"]
     assert noted(store) == 3
 
@@ -74,7 +78,7 @@ def test_close_finishes_what_was_handed_over(store: Store) -> None:
         waiting = threading.Thread(target=lambda: writer.run(lambda session: note(session, "last")))
         waiting.start()
         while writer._queue.empty():
-            pass
+            time.sleep(0.001)
     writer.start()
     writer.close()
     waiting.join()
