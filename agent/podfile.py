@@ -1,4 +1,8 @@
-"""`pod.json`, by which the runtime tells the agent what to watch."""
+"""`pod.json`, by which the runtime tells the agent what to watch.
+
+{"pid": the supervisor, "start": its start in clock ticks?, "main_pid", "log": a path or several, "progress":
+path?, "rank": of the pod, "nproc": training processes in it, "patterns": [the job's own fault patterns]?}
+"""
 
 import json
 from dataclasses import dataclass
