@@ -6,10 +6,10 @@ What waits for its turn is claimed by nobody, so it can still be merged.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import structlog
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -45,19 +45,17 @@ _DUE = select(Channel).where(
 )
 _DUE_LOCKED = _DUE.order_by(Channel.id).limit(MAX_CHANNELS).with_for_update(skip_locked=True)
 _DUE_COUNT = select(func.count()).select_from(_DUE.subquery())
+_D = cast(Table, Delivery.__table__).c
 _OPEN_ROWS = (
     select(
-        Delivery.id, Delivery.order_key, Delivery.severity, Delivery.next_attempt_at, Delivery.expires_at,
-        Delivery.is_digest, Delivery.state, Delivery.attempt_count, Delivery.why,
+        _D.id, _D.order_key, _D.severity, _D.next_attempt_at, _D.expires_at, _D.is_digest, _D.state,
+        _D.attempt_count, _D.why,
     )
     .where(
-        OPEN, Delivery.shard == bindparam("shard"),
-        Delivery.channel_id == bindparam("channel"), Delivery.merged_into.is_(None),
+        OPEN, _D.shard == bindparam("shard"), _D.channel_id == bindparam("channel"),
+        _D.merged_into.is_(None),
     )
-    .order_by(
-        Delivery.state != "sending", Delivery.is_digest.is_(False), Delivery.severity != "critical",
-        Delivery.id,
-    )
+    .order_by(_D.state != "sending", _D.is_digest.is_(False), _D.severity != "critical", _D.id)
     .limit(MAX_CANDIDATES)
 )  # fmt: skip
 _LEASE = (
@@ -211,7 +209,7 @@ class Claiming:
         if len(rows) < MAX_CANDIDATES:
             return rows
         keys = {row.order_key for row in rows if row.severity == "critical"}
-        along = self.session.execute(_OPEN_ROWS.where(Delivery.order_key.in_(keys)), which).all()
+        along = self.session.execute(_OPEN_ROWS.where(_D.order_key.in_(keys)), which).all()
         return list({row.id: row for row in (*rows, *along)}.values())
 
     def _candidates(self, rows: Sequence[Any]) -> list[Candidate]:

@@ -7,6 +7,7 @@ nothing here waits, retries or raises for the sake of Redis.
 import threading
 import zlib
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 import structlog
 from redis import Redis, RedisError
@@ -16,9 +17,9 @@ from redis.retry import Retry
 from rq import Queue
 from rq.exceptions import DuplicateJobError
 from rq.serializers import JSONSerializer
-from sqlalchemy import select
+from sqlalchemy import Table, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from notifier.model import Shard
@@ -33,6 +34,18 @@ PATIENCE_S = 0.1  # for one answer of Redis
 log = structlog.get_logger()
 
 
+_SHARDS = cast(Table, Shard.__table__)
+_GENERATIONS = select(_SHARDS.c.shard, _SHARDS.c.generation).where(
+    _SHARDS.c.shard.in_(bindparam("shards", expanding=True))
+)
+_MOVE_ON = {
+    dialect.__name__.rpartition(".")[2]: dialect.insert(_SHARDS).on_conflict_do_update(
+        index_elements=["shard"], set_={"generation": _SHARDS.c.generation + 1}
+    )
+    for dialect in (postgresql, sqlite)
+}
+
+
 def shard_of(channel_id: str) -> int:
     """The share of the work that a channel belongs to: the same in every process and release."""
     return zlib.crc32(channel_id.encode()) % SHARDS
@@ -44,12 +57,7 @@ def move_on(session: Session, shard: int) -> None:
     RQ refuses a `unique` job as long as the hash of one with the same id exists, and the hash of a bell
     whose worker was killed may exist for minutes.
     """
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    session.execute(
-        insert(Shard)
-        .values(shard=shard, generation=1)
-        .on_conflict_do_update(index_elements=["shard"], set_={"generation": Shard.generation + 1})
-    )
+    session.execute(_MOVE_ON[session.get_bind().dialect.name], {"shard": shard, "generation": 1})
 
 
 def bell_id(shard: int, generation: int) -> str:
@@ -61,7 +69,8 @@ class Bell:
     """Rings from a thread of its own, so that whoever committed an alert never waits for Redis."""
 
     def __init__(self, redis_url: str | None) -> None:
-        self._redis = None if redis_url is None else connect(redis_url, retries=1)
+        redis = None if redis_url is None else connect(redis_url, retries=1)
+        self._queue = None if redis is None else Queue(QUEUE, connection=redis, serializer=JSONSerializer)
         self._pending: dict[int, Store] = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -69,12 +78,14 @@ class Bell:
 
     def ring(self, store: Store, shards: Iterable[int]) -> None:
         """After the commit: there is work in these shards. Never raises, never waits."""
-        if self._redis is None:
+        if self._queue is None:
             return
         with self._changed:
             self._pending.update(dict.fromkeys(shards, store))
             if self._thread is None and not self._is_closed:
-                self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._queue,), name="bell", daemon=True
+                )
                 self._thread.start()
             self._changed.notify_all()
 
@@ -92,10 +103,10 @@ class Bell:
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(1.0)
-        if self._redis is not None:
-            self._redis.close()
+        if self._queue is not None:
+            self._queue.connection.close()
 
-    def _run(self) -> None:
+    def _run(self, queue: Queue) -> None:
         while True:
             with self._changed:
                 self._is_ringing = False
@@ -105,33 +116,34 @@ class Bell:
                     return
                 pending, self._pending = self._pending, {}
                 self._is_ringing = True
-            self._ring_all(pending)
+            _ring_all(queue, pending)
 
-    def _ring_all(self, pending: Mapping[int, Store]) -> None:
+
+def _ring_all(queue: Queue, pending: Mapping[int, Store]) -> None:
+    try:
+        for store in set(pending.values()):
+            _ring(queue, store, [shard for shard in pending if pending[shard] is store])
+    except (RedisError, OSError, SQLAlchemyError) as error:
+        log.info("bell_not_rung", why=type(error).__name__)  # the message may name the server
+
+
+def _ring(queue: Queue, store: Store, shards: list[int]) -> None:
+    with store.read() as session:
+        found = session.execute(_GENERATIONS, {"shards": shards}).all()
+    generations = {row.shard: row.generation for row in found}
+    for shard in shards:
         try:
-            for store in set(pending.values()):
-                self._ring(store, [shard for shard in pending if pending[shard] is store])
-        except (RedisError, OSError, DBAPIError) as error:
-            log.info("bell_not_rung", why=type(error).__name__)  # the message may name the server
-
-    def _ring(self, store: Store, shards: list[int]) -> None:
-        with store.read() as session:
-            found = select(Shard.shard, Shard.generation).where(Shard.shard.in_(shards))
-            generations = dict(session.execute(found).all())
-        queue = Queue(QUEUE, connection=self._redis, serializer=JSONSerializer)
-        for shard in shards:
-            try:
-                queue.enqueue(
-                    DRAIN,
-                    shard,
-                    job_id=bell_id(shard, generations.get(shard, 0)),
-                    unique=True,
-                    ttl=BELL_TTL_S,
-                    result_ttl=0,
-                    failure_ttl=0,
-                )
-            except DuplicateJobError:
-                continue  # it rings already
+            queue.enqueue(
+                DRAIN,
+                shard,
+                job_id=bell_id(shard, generations.get(shard, 0)),
+                unique=True,
+                ttl=BELL_TTL_S,
+                result_ttl=0,
+                failure_ttl=0,
+            )
+        except DuplicateJobError:
+            continue  # it rings already
 
 
 def drain(_shard: int) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from notifier.doorbell import DRAIN, QUEUE, SHARDS, connect
 LISTEN_S = 1  # for one blocking pop: how soon a stop is noticed
 HEARTBEAT_S = 10
 AGAIN_S = 1.0  # after Redis was away
+BREATH_S = 0.005  # for the claim: what RQ does around the next pop would compete for the interpreter
 
 log = structlog.get_logger()
 logging.getLogger("rq.worker").setLevel(logging.CRITICAL)  # a line a second while Redis is away
@@ -68,6 +70,7 @@ class BellWorker(SimpleWorker):
             log.warning("job_refused", job_id=job.id)
         else:
             self.on_bell(shard)
+            time.sleep(BREATH_S)
 
     def _forget(self, queue: Queue, job_id: str) -> None:
         with self.connection.pipeline() as pipeline:

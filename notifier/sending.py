@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import structlog
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from channels.base import Answer, Mend, Outcome, Part
@@ -231,10 +231,10 @@ class _Sending:
         while True:
             try:
                 return self._tools.writer.run(work)
-            except DBAPIError as error:
+            except SQLAlchemyError as error:
                 if time.monotonic() > until:
                     raise
-                log.warning("outcome_waits", delivery=self._row.id, why=type(error.orig).__name__)
+                log.warning("outcome_waits", delivery=self._row.id, why=type(error).__name__)
                 time.sleep(PERSIST_AGAIN_S)
 
     def _trigger(self) -> str:
