@@ -153,7 +153,8 @@ class KernelProbe:
 
     def _line(self, text: str, now: float) -> list[Observation]:
         moment = utcnow()
-        line = stamped(text, moment, time.clock_gettime(time.CLOCK_BOOTTIME))
+        # printk's clock stands still while the machine sleeps, as this one does
+        line = stamped(text, moment, time.clock_gettime(time.CLOCK_MONOTONIC))
         if line.at is not None and line.at < self._since:
             return []
         whole = self._joiner.add(line.body, now)
