@@ -96,7 +96,7 @@ def _note(row: Pod, state: PodState, now: datetime) -> None:
 def _keep_end(session: Session, row: Pod, state: PodState, now: datetime) -> None:
     """The runtime's own word is evidence, and no pod can forge it."""
     origin = Origin(Source.RUNTIME, row.node, row.job_id, row.run, row.id)
-    data: dict[str, object] = {"reason": row.reason}
+    data: dict[str, object] = {}
     word = WORDS.get(row.reason, "pod_vanished")
     if row.reason == STOPPED:  # by nobody who looks after this run: `faultcast up` was ended
         word, data = "pod_deleted", {"reason": "ended together with faultcast up"}
