@@ -3,8 +3,10 @@
 import signal
 import threading
 
+from sqlalchemy.exc import DBAPIError
+
 from master import logs
-from master.cli.errors import REFUSED, CommandError
+from master.cli.errors import FAILED, REFUSED, CommandError
 from notifier.settings import Settings, SettingsError
 from notifier.worker import run_worker
 
@@ -19,4 +21,7 @@ def run(settings: Settings, concurrency: int) -> int:
         run_worker(settings, concurrency=concurrency, stop=stop)
     except SettingsError as error:
         raise CommandError(str(error), REFUSED) from None
+    except DBAPIError as error:
+        mend = "is the database there, and brought to this version (faultcast migrate)?"
+        raise CommandError(f"FAULTCAST_DATABASE_URL: {error.orig}; {mend}", FAILED) from None
     return 0

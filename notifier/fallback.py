@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from channels.registry import adapter
@@ -13,6 +13,7 @@ from notifier.ids import new_id
 from notifier.model import Channel, Delivery
 
 HELD = "held: the channel is broken"
+TAKEN_APART = "its alerts are held one by one: the channel is broken"
 USELESS = ("failed", "expired", "suppressed", "held")
 _COPIED = (
     "alert_id", "event_id", "job_id", "job_name", "pool", "queue",
@@ -35,16 +36,27 @@ def tell_fallback(session: Session, row: Delivery, now: datetime) -> set[int]:
 
 
 def hold(session: Session, channel: Channel, now: datetime) -> set[int]:
-    """All that is unsent on a broken channel waits for its mend; the fallback is told now. Shards to wake."""
-    waiting = select(Delivery).where(
+    """All that is unsent on a broken channel waits for its mend; the fallback is told now. Shards to wake.
+
+    A digest is taken apart: what the fallback tells of it need not be told again when the channel is mended.
+    """
+    unsent = (
         Delivery.channel_id == channel.id,
         Delivery.shard == channel.shard,
         Delivery.state.in_(UNSENT),
-        Delivery.merged_into.is_(None),
+    )
+    digests = session.scalars(select(Delivery).where(*unsent, Delivery.is_digest)).all()
+    apart = [digest.id for digest in digests]
+    for digest in digests:
+        digest.state, digest.why, digest.next_attempt_at = "suppressed", TAKEN_APART, None
+    waiting = select(Delivery).where(
+        *unsent,
+        Delivery.is_digest.is_(False),
+        or_(Delivery.merged_into.is_(None), Delivery.merged_into.in_(apart)),
     )
     shards = set()
     for row in session.scalars(waiting.order_by(Delivery.id)).all():
-        row.state, row.why, row.next_attempt_at = "held", HELD, None
+        row.state, row.why, row.next_attempt_at, row.merged_into = "held", HELD, None, None
         shards |= tell_fallback(session, row, now)
     return shards
 

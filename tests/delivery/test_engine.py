@@ -174,6 +174,22 @@ def test_a_broken_channel_fails_its_delivery_and_holds_the_others(house: "House"
         assert [alert.item for alert in session.query(Alert) if alert.item != "custom"] == ["channelFailing"]
 
 
+def test_a_digest_on_a_broken_channel_is_taken_apart(house: "House") -> None:
+    channel, mail = house.channel(), house.channel("mail", "email")
+    house.providers.script("webhook", DOWN)
+    ids = [house.alert(channel, job="j", title=f"{n}", fallback=["mail"])[0] for n in range(2)]
+    with house.working() as engine:
+        digest = house.digest_of(*ids)
+        house.told(digest, state="retrying")
+        house.edit_channel(channel, health="broken")
+        house.hasten(digest)
+        engine.wake(house.shards)
+        house.told(*ids, state="held")
+        house.told(*[house.fallback_of(one, mail) for one in ids], state="merged")
+    assert {house.row(one).merged_into for one in ids} == {None}
+    assert house.states([digest]) == ["suppressed"]
+
+
 def test_a_mended_channel_tells_what_it_held_in_one_digest(house: "House") -> None:
     channel = house.channel()
     ids = [house.alert(channel, job=f"j{n}", title=f"{n}")[0] for n in range(3)]
