@@ -12,22 +12,23 @@ from master.evidence import HEARTBEAT_WINDOW
 from master.faultargs import FaultTolerance
 from master.jobspec import JobSpec
 from master.lifecycle import POD_OVER, PodStatus
-from master.model import FaultEventRow, Job, Node, ObservationRow, Pod, Run
-from master.runs import pods_of, ranks
+from master.model import FaultEventRow, Job, ObservationRow, Pod, Run
+from master.runs import ranks
 
 NODE_ROWS = 500
 LATE = timedelta(seconds=60)  # a node's word that came too late for the run before counts for this one
 
 
-def load(session: Session, job: Job, run: Run, *, passed_over: datetime | None = None) -> CaseFile:
-    """All evidence of this run that came after what was used up by an earlier fault event, or passed over."""
-    pods = pods_of(session, job.id, run.n)
+def load(
+    session: Session, job: Job, run: Run, pods: Sequence[Pod], *, since: datetime | None = None
+) -> CaseFile:
+    """All evidence of this run that came after its last fault event, and after `since`."""
     rows = _rows(session, job, run, {pod.node for pod in pods})
     beats = [row for row in rows if row.kind == Kind.HEARTBEAT]
     names = {pod.id: pod.name for pod in pods}
     spec = JobSpec.of(job.spec)
     views = [view for pod in pods for view in _rank_views(pod, run, rows)]
-    used_up = max(filter(None, (_used_up(session, job, run), passed_over)), default=None)
+    used_up = max(filter(None, (_used_up(session, job, run), since)), default=None)
     return CaseFile(
         job_id=job.id,
         run=run.n,
@@ -45,9 +46,7 @@ def load(session: Session, job: Job, run: Run, *, passed_over: datetime | None =
         last_step_at=run.last_step_at,
         last_log_at=run.last_log_at,
         rhythm=tuple(run.rhythm),
-        nodes_by_address={
-            name: name for name in session.scalars(select(Node.name).where(Node.pool == job.pool))
-        },
+        nodes_by_address={pod.node: pod.node for pod in pods},
     )
 
 

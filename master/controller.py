@@ -12,12 +12,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-from master import agentcare, endings, headway, judgement, nodecare, pools, recovery
+from master import agentcare, cases, endings, headway, judgement, nodecare, pools, recovery
 from master.hands import Hands
 from master.leader import Leadership, NotLeader
 from master.lifecycle import FINAL, JobStatus, is_final
 from master.model import Job, Pod, Recovery, Run
-from master.podcare import RECOVERY_GRACE, STOP_GRACE, end, start_pending, watch
+from master.podcare import RECOVERY_GRACE, STOP_GRACE, end, start_pending, status_of, watch
 from master.runs import is_over, pods_of
 from master.runtimes.base import Runtime, RuntimeFailure
 from notifier.api.deps import Services
@@ -27,6 +27,7 @@ LOOK_EVERY_S = 0.5
 REST_S = 0.02  # between two looks, however often woken
 STALLED = timedelta(seconds=3)  # whoever did not look for so long did not hear either
 LISTEN_FIRST = timedelta(seconds=8)  # agents that found no master try again within 6 s
+
 
 log = structlog.get_logger()
 
@@ -143,26 +144,27 @@ class Controller:
         elif present.recovery is not None and present.recovery.stage != "starting":
             recovery.advance(hands, job, present.recovery, now, is_clean=is_clean)
         else:
-            self._care_for_run(present, now)
+            self._care_for_run(present, present.run, now)
 
-    def _care_for_run(self, present: Present, now: datetime) -> None:
-        hands, job = self._hands, present.job
-        start_pending(hands, job, present.pods, now)
+    def _care_for_run(self, present: Present, run: Run, now: datetime) -> None:
+        """One step of what is due; whatever it writes wakes us for the next one."""
+        hands, job, pods = self._hands, present.job, present.pods
+        if start_pending(hands, job, pods, now):
+            return
         if present.recovery is not None:
             recovery.advance(hands, job, present.recovery, now, is_clean=True)
-        states = watch(hands, job, present.pods, now)
-        with hands.store.read() as session:
-            fresh = _present(session, job.id)
-            if fresh is None or fresh.run is None or is_over(fresh.run) or is_final(fresh.job):
-                return
-            look = headway.read(session, fresh.job, fresh.run, fresh.pods)
-        headway.note(hands, look, now)
-        if look.all_succeeded:
             return
-        event = judgement.judge(hands, fresh.job, fresh.run, fresh.pods, now)
+        states = watch(hands, job, pods, now)
+        if any(pod.status != status_of(states[pod.id]) for pod in pods):
+            return
+        with hands.store.read() as session:
+            look = headway.read(session, job, run, pods)
+            case = cases.load(session, job, run, pods, since=hands.passed_over.get((job.id, run.n)))
+        if headway.note(hands, look, now) or look.all_succeeded:
+            return
+        event = judgement.judge(hands, job, run, case, now)
         if event is None and self._listening_since is not None:
-            heard = agentcare.Heard(now, self._listening_since)
-            agentcare.look(hands, fresh.job, fresh.pods, states, heard)
+            agentcare.look(hands, job, pods, states, agentcare.Heard(now, self._listening_since))
 
 
 def _live_jobs(pool: str) -> Select[str]:
@@ -185,4 +187,5 @@ def _present(session: Session, job_id: str) -> Present | None:
     unclosed = select(Pod).where(Pod.job_id == job.id, Pod.closed_at.is_(None)).order_by(Pod.run, Pod.index)
     is_over_now = run is None or is_over(run) or is_final(job)
     leftovers = [pod for pod in session.scalars(unclosed) if is_over_now or pod.run < job.run]
-    return Present(job, run, pods, leftovers, recovery.open_recovery(session, job))
+    carried_out = recovery.open_recovery(session, job) if job.status == JobStatus.RESTARTING else None
+    return Present(job, run, pods, leftovers, carried_out)

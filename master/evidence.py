@@ -54,8 +54,7 @@ def keep_heartbeat(session: Session, origin: Origin, one: Saw, now: datetime) ->
     session.flush()
     beats = _of(origin, Kind.HEARTBEAT)
     edge = select(func.max(ObservationRow.id)).where(*beats, ObservationRow.at <= one.at - HEARTBEAT_WINDOW)
-    if (last := session.scalar(edge)) is not None:
-        session.execute(delete(ObservationRow).where(*beats, ObservationRow.id < last))
+    session.execute(delete(ObservationRow).where(*beats, ObservationRow.id < edge.scalar_subquery()))
 
 
 def keep_word(

@@ -62,16 +62,16 @@ def read(session: Session, job: Job, run: Run, pods: Sequence[Pod]) -> Look:
     return Look(job, run, pods, still_open, session.scalar(best))
 
 
-def note(hands: Hands, look: Look, now: datetime) -> None:
-    """Write down and tell what is new."""
+def note(hands: Hands, look: Look, now: datetime) -> bool:
+    """Write down and tell what is new; whether anything was."""
     news_of = _news(look, now)
     if not any(news_of.values()):
-        return
+        return False
     with hands.write() as session:
         job = session.get_one(Job, look.job.id, with_for_update=True)
         run = session.get_one(Run, (job.id, look.run.n), with_for_update=True)
         if is_final(job) or job.stop_requested or job.run != run.n or is_over(run):
-            return
+            return True
         if news_of["recovered"]:
             _recover(session, job, run, look, now)
         if news_of["running"]:
@@ -85,6 +85,7 @@ def note(hands: Hands, look: Look, now: datetime) -> None:
             news.tell_state(session, job, "jobSucceed", now)
     if news_of["recovered"]:
         hit("recovered")
+    return True
 
 
 def _news(look: Look, now: datetime) -> Mapping[str, bool]:

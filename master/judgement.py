@@ -1,19 +1,19 @@
 """From the case file of a run to what is done about it: the shell around diagnose() and decide()."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import structlog
 
 from master import cases, pools
-from master.casefile import Action, Want
+from master.casefile import Action, CaseFile, Want
 from master.decision import decide
 from master.diagnosis import diagnose
 from master.faultargs import FaultTolerance
 from master.hands import Hands
 from master.incidents import Finding, record
 from master.lifecycle import POD_OVER, JobStatus, PodStatus, move
-from master.model import FaultEventRow, Job, Pod, Run
+from master.model import FaultEventRow, Job, Run
+from master.runs import pods_of
 from notifier.faultpoints import hit
 
 ASK_AGAIN = timedelta(seconds=2)  # once all have answered
@@ -23,21 +23,20 @@ SUSPECT = "something is wrong; the evidence is being weighed"
 log = structlog.get_logger()
 
 
-def judge(hands: Hands, job: Job, run: Run, pods: Sequence[Pod], now: datetime) -> FaultEventRow | None:
+def judge(hands: Hands, job: Job, run: Run, case: CaseFile, now: datetime) -> FaultEventRow | None:
     """The fault event, if one was decided now."""
-    with hands.store.read() as session:
-        case = cases.load(session, job, run, passed_over=hands.passed_over.get((job.id, run.n)))
-        past = cases.history(session, job, run)
-        known = cases.fingerprints(session, job, run)
-        pool = pools.view(session, job.pool)
     verdict = diagnose(case, now)
     if verdict is None:
-        _note_suspicion(hands, job, SUSPECT if _broken(pods) else "", now)
+        _note_suspicion(hands, job, SUSPECT if _is_broken(case) else "", now)
         return None
     if isinstance(verdict, Want):
         _note_suspicion(hands, job, verdict.why, now)
-        _ask_for_stacks(hands, run, pods, now)
+        _ask_for_stacks(hands, run, now)
         return None
+    with hands.store.read() as session:
+        past = cases.history(session, job, run)
+        known = cases.fingerprints(session, job, run)
+        pool = pools.view(session, job.pool)
     decision = decide(verdict, FaultTolerance.of(job.fault_tolerance).policy, past, pool, now)
     if decision.action is Action.NONE and verdict.fingerprint in known:
         # A fault that the job lives with is told once, not with each of its lines.
@@ -52,15 +51,14 @@ def judge(hands: Hands, job: Job, run: Run, pods: Sequence[Pod], now: datetime) 
     return event
 
 
-def _broken(pods: Sequence[Pod]) -> bool:
-    return any(PodStatus(pod.status) in POD_OVER and pod.status != PodStatus.SUCCEEDED for pod in pods)
+def _is_broken(case: CaseFile) -> bool:
+    return any(not pod.alive and pod.exit_code != 0 for pod in case.pods)
 
 
 def _note_suspicion(hands: Hands, job: Job, why: str, now: datetime) -> None:
-    """`Abnormal` while something is looked into, and back when it was nothing."""
+    """`Abnormal` while something is looked into, and back when it was nothing. `Restarting` says enough."""
     status = JobStatus(job.status)
-    suspect = status is JobStatus.ABNORMAL
-    if suspect == bool(why):
+    if status is JobStatus.RESTARTING or (status is JobStatus.ABNORMAL) == bool(why):
         return
     with hands.write() as session:
         row = session.get_one(Job, job.id, with_for_update=True)
@@ -70,9 +68,11 @@ def _note_suspicion(hands: Hands, job: Job, why: str, now: datetime) -> None:
         move(row, JobStatus.ABNORMAL if why else calm, now, why)
 
 
-def _ask_for_stacks(hands: Hands, run: Run, pods: Sequence[Pod], now: datetime) -> None:
+def _ask_for_stacks(hands: Hands, run: Run, now: datetime) -> None:
     asked = run.stacks_wanted_at
     if asked is not None:
+        with hands.store.read() as session:
+            pods = pods_of(session, run.job_id, run.n)
         live = [pod for pod in pods if PodStatus(pod.status) not in POD_OVER]
         answered = all(pod.stacks_at is not None and pod.stacks_at >= asked for pod in live)
         if now - asked < (ASK_AGAIN if answered else GIVE_UP_WAITING):

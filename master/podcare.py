@@ -27,11 +27,10 @@ WORDS = {"Deleted": "pod_deleted", "Evicted": "pod_evicted", "NodeLost": "node_l
 log = structlog.get_logger()
 
 
-def start_pending(hands: Hands, job: Job, pods: Sequence[Pod], now: datetime) -> None:
-    """Each pod once, its agent beside it."""
-    for pod in pods:
-        if pod.status != PodStatus.PENDING:
-            continue
+def start_pending(hands: Hands, job: Job, pods: Sequence[Pod], now: datetime) -> bool:
+    """Each pod once, its agent beside it; whether there was any to start."""
+    pending = [pod for pod in pods if pod.status == PodStatus.PENDING]
+    for pod in pending:
         kept = hands.runtime.start_pod(pod_spec(job, pod, hands.runtime.environment()))
         hit("pod_started")
         try:
@@ -44,6 +43,7 @@ def start_pending(hands: Hands, job: Job, pods: Sequence[Pod], now: datetime) ->
             row.handle = {**row.handle, **kept}
             row.status, row.started_at = PodStatus.STARTING, now
         log.info("pod_started", job=job.id, run=pod.run, pod=pod.name, node=pod.node)
+    return bool(pending)
 
 
 def ensure_agent(hands: Hands, job: Job, pod: Pod, now: datetime) -> None:
@@ -61,9 +61,9 @@ def ensure_agent(hands: Hands, job: Job, pod: Pod, now: datetime) -> None:
 
 
 def watch(hands: Hands, job: Job, pods: Sequence[Pod], now: datetime) -> dict[str, PodState]:
-    """Ask the runtime after each started pod and keep what is new. What it said, by pod id."""
-    states = {pod.id: hands.runtime.poll(ref(pod)) for pod in pods if pod.status != PodStatus.PENDING}
-    changed = [pod.id for pod in pods if pod.id in states and _status(states[pod.id]) != pod.status]
+    """Ask the runtime after each pod and keep what is new. What it said, by pod id."""
+    states = {pod.id: hands.runtime.poll(ref(pod)) for pod in pods}
+    changed = [pod.id for pod in pods if status_of(states[pod.id]) != pod.status]
     if changed:
         with hands.write() as session:
             run = session.get_one(Run, (job.id, job.run), with_for_update=True)
@@ -77,7 +77,7 @@ def watch(hands: Hands, job: Job, pods: Sequence[Pod], now: datetime) -> dict[st
     return states
 
 
-def _status(state: PodState) -> PodStatus:
+def status_of(state: PodState) -> PodStatus:
     if state.phase is Phase.EXITED:
         return PodStatus.SUCCEEDED if state.exit_code == 0 else PodStatus.FAILED
     # A pod that was started and of which the runtime knows nothing is gone too.
@@ -85,7 +85,7 @@ def _status(state: PodState) -> PodStatus:
 
 
 def _note(row: Pod, state: PodState, now: datetime) -> None:
-    row.status = _status(state)
+    row.status = status_of(state)
     if PodStatus(row.status) in POD_OVER:
         row.reason = state.reason or ("Lost" if state.phase is not Phase.EXITED else "")
         row.ended_at = state.ended_at or now

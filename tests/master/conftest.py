@@ -24,6 +24,12 @@ def _no_errors(_logger: Any, level: str, event: dict[str, Any]) -> str:
     return str(event)
 
 
+@pytest.fixture
+def engine_name() -> str:
+    """SQLite; what depends on the database's dialect is tested on `both` (tests/master/world.py)."""
+    return "sqlite"
+
+
 @pytest.fixture(autouse=True)
 def loud_border() -> Iterator[None]:
     structlog.configure(processors=[structlog.processors.format_exc_info, _no_errors])

@@ -13,7 +13,7 @@ from notifier.api.deps import Services
 from notifier.api.router import mount as mount_notifier
 from notifier.auth import NewToken, Role, create_token
 from notifier.clock import rfc3339
-from tests.master.world import World
+from tests.master.world import World, both
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it would rather have httpx2; httpx is what we ship
@@ -64,6 +64,7 @@ def created(client: TestClient, **more: Any) -> str:
     return str(answer.json()["id"])
 
 
+@both
 def test_create_answers_the_effective_settings(admin: TestClient) -> None:
     body = {
         **BODY,
@@ -89,12 +90,14 @@ def test_dry_run_creates_nothing(admin: TestClient) -> None:
     assert admin.get("/jobs").json()["items"] == []
 
 
+@both
 def test_the_same_creation_with_one_key_is_done_once(admin: TestClient) -> None:
     first, second = (admin.post("/jobs", json=BODY, headers={"Idempotency-Key": "k1"}) for _ in range(2))
     assert (first.status_code, first.json()) == (201, second.json())
     assert len(admin.get("/jobs").json()["items"]) == 1
 
 
+@both
 def test_a_live_jobs_name_is_taken(admin: TestClient, world: World) -> None:
     job_id = created(admin)
     assert admin.post("/jobs", json=BODY).status_code == 409
@@ -151,6 +154,7 @@ def test_secrets_in_variables_are_not_shown(admin: TestClient) -> None:
     assert shown.json()["spec"]["envs"]["NCCL_DEBUG"] == "INFO"
 
 
+@both
 def test_list_by_status_and_page(admin: TestClient, world: World) -> None:
     ids = [created(admin, name=f"job{n}") for n in range(5)]
     first = admin.get("/jobs?limit=2").json()
@@ -186,6 +190,7 @@ def test_stop_is_asked_twice_and_too_late(admin: TestClient, world: World) -> No
     assert admin.post(f"/jobs/{done}/stop").status_code == 409
 
 
+@both
 def test_events_and_timeline_of_a_fault(admin: TestClient, world: World) -> None:
     job_id = created(admin, faultTolerance=True)
     world.settle()
@@ -253,6 +258,7 @@ PATHS = [
 ]
 
 
+@both
 def test_what_lies_outside_ones_scope_is_not_there(as_: As, admin: TestClient, world: World) -> None:
     admin.put("/pools/default/queues/vision")
     job_id = created(admin)
@@ -340,6 +346,7 @@ def test_an_agents_token_dies_with_its_pod(as_: As, world: World) -> None:
     assert agent.post("/agent/reports", json=REPORT).status_code == 401
 
 
+@both
 def test_pool(admin: TestClient, as_: As) -> None:
     answer = admin.get("/pools/default")
     document = answer.json()
@@ -362,6 +369,7 @@ def test_pool(admin: TestClient, as_: As) -> None:
     )
 
 
+@both
 def test_queues_and_data_sources(admin: TestClient, world: World) -> None:
     for _ in range(2):
         assert admin.put("/pools/default/queues/vision").status_code == 200
@@ -376,6 +384,7 @@ def test_queues_and_data_sources(admin: TestClient, world: World) -> None:
     assert admin.put("/pools/none/queues/a").status_code == 404
 
 
+@both
 def test_nodes_are_isolated_and_restored_and_people_are_told(admin: TestClient, world: World) -> None:
     assert [node["name"] for node in admin.get("/nodes").json()["items"]] == ["node-1", "node-2", "node-3"]
     done = admin.post("/nodes/node-2/isolate", json={"reason": "the fan is loud"})

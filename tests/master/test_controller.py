@@ -22,7 +22,7 @@ from master.model import (
 from master.runtimes.base import RuntimeFailure
 from notifier.auth import authenticate
 from notifier.clock import rfc3339
-from tests.master.world import FT, World
+from tests.master.world import FT, World, both
 
 TWO = {"jobSpec": {"replicas": 2}}
 KILLED = {"kind": "process_exited", "rank": 1, "data": {"pid": 101, "signal": 9}}
@@ -55,6 +55,7 @@ def broken_and_decided(world: World, job_id: str) -> None:
     world.wait(4)
 
 
+@both
 def test_a_job_starts_runs_and_succeeds(world: World) -> None:
     job_id = world.submit(**TWO)
     assert world.job(job_id).status == "Running"
@@ -69,6 +70,7 @@ def test_a_job_starts_runs_and_succeeds(world: World) -> None:
     assert world.events(job_id) == []
 
 
+@both
 def test_a_killed_rank_restarts_the_job_and_training_goes_on(world: World) -> None:
     job_id = running(world)
     broken_and_decided(world, job_id)
@@ -154,6 +156,7 @@ def test_restarts_without_progress_are_limited_and_the_last_word_is_critical(wor
     assert "jobFailed" in last.items
 
 
+@both
 def test_progress_gives_restarts_back(world: World) -> None:
     job_id = running(world)
     broken_and_decided(world, job_id)
@@ -164,6 +167,7 @@ def test_progress_gives_restarts_back(world: World) -> None:
     assert world.job(job_id).restarts_used == 0
 
 
+@both
 def test_a_hardware_fault_seen_by_the_node_isolates_it_and_restarts_elsewhere(world: World) -> None:
     job_id = running(world)
     pod = world.pods(job_id)[1]
@@ -180,6 +184,7 @@ def test_a_hardware_fault_seen_by_the_node_isolates_it_and_restarts_elsewhere(wo
     assert told[0].severity == "error"
 
 
+@both
 def test_a_dead_agent_is_told_of_and_replaced_and_training_is_left_alone(world: World) -> None:
     job_id = running(world)
     pod = world.pods(job_id)[0]
@@ -244,6 +249,7 @@ def test_stop(world: World) -> None:
     assert world.events(job_id) == []
 
 
+@both
 def test_stop_in_the_middle_of_a_recovery(world: World) -> None:
     job_id = running(world)
     stubborn = world.pods(job_id)[0]
@@ -256,6 +262,7 @@ def test_stop_in_the_middle_of_a_recovery(world: World) -> None:
     assert world.job(job_id).run == 0
 
 
+@both
 def test_a_job_waits_for_a_node(world: World) -> None:
     with world.services.store.write() as session:
         for name in world.runtime.nodes():
@@ -393,6 +400,7 @@ def test_a_closed_pods_token_is_void(world: World) -> None:
         assert authenticate(session, token, world.now) is None
 
 
+@both
 def test_a_deleted_job_leaves_nothing_but_its_deliveries(world: World) -> None:
     job_id = running(world)
     broken_and_decided(world, job_id)
@@ -406,6 +414,7 @@ def test_a_deleted_job_leaves_nothing_but_its_deliveries(world: World) -> None:
     assert ("jobRunning", "firing") in world.told()
 
 
+@both
 def test_a_second_master_waits_and_takes_over(world: World) -> None:
     job_id = running(world)
     standby = Controller(world.services, world.runtime, server="http://127.0.0.1:1")
@@ -420,6 +429,7 @@ def test_a_second_master_waits_and_takes_over(world: World) -> None:
     assert world.pods(job_id)[0].status == "Failed"
 
 
+@both
 def test_who_lost_the_lease_writes_nothing(world: World) -> None:
     job_id = running(world)
     with world.services.store.write() as session:

@@ -13,7 +13,7 @@ from master.reports import ReportBody
 from notifier.auth import Principal, Role
 from notifier.clock import rfc3339
 from notifier.problems import Problem
-from tests.master.world import World
+from tests.master.world import World, both
 
 TWO = {"jobSpec": {"replicas": 2, "nprocPerNode": 2}}
 LINE = {"kind": "log_match", "data": {"signature": "cuda.oom", "line": "CUDA out of memory"}}
@@ -55,6 +55,7 @@ def refused(world: World, who: Principal, *observations: dict[str, Any]) -> Prob
     return caught.value
 
 
+@both
 def test_evidence_is_kept_with_the_identity_of_the_token(world: World) -> None:
     job_id = world.submit(**TWO)
     pod = world.pods(job_id)[1]
@@ -108,7 +109,9 @@ def test_a_lone_pod_may_have_any_number_of_ranks(world: World) -> None:
     job_id = world.submit()
     world.report(world.agent(world.pods(job_id)[0]), beat(world, {rank: {"step": 3} for rank in range(8)}))
     with world.services.store.read() as session:
-        case = cases.load(session, session.get_one(Job, job_id), session.get_one(Run, (job_id, 0)))
+        case = cases.load(
+            session, session.get_one(Job, job_id), session.get_one(Run, (job_id, 0)), world.pods(job_id)
+        )
     assert [view.rank for view in case.ranks] == list(range(8))
     assert case.pods[0].ranks == tuple(range(8))
 
@@ -121,6 +124,7 @@ def test_a_node_speaks_of_its_kernel_alone(world: World, kind: str) -> None:
     assert problem.errors[0][0] == "observations.0.kind"
 
 
+@both
 def test_kernel_lines_are_the_nodes_word(world: World) -> None:
     world.submit()
     data = {"signature": "xid.79", "line": "NVRM: Xid (PCI:0000:9b:00): 79"}
@@ -142,6 +146,7 @@ def test_tokens_without_an_owner_are_turned_away(world: World, who: Principal) -
     assert refused(world, who, LINE).status == 403
 
 
+@both
 def test_the_same_report_counts_once(world: World) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
@@ -162,6 +167,7 @@ def test_another_life_of_the_agent_counts_anew_and_the_old_ones_spool_still_once
     assert len(rows(world, kind="log_match")) == 3
 
 
+@both
 def test_endless_lives_are_forgotten(world: World) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
@@ -209,6 +215,7 @@ def test_absurd_times_harm_nothing(world: World, at: str, sent_at: str) -> None:
     assert world.now - timedelta(days=31) < row.at <= world.now
 
 
+@both
 def test_heartbeats_are_folded_not_heaped_up(world: World) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
@@ -230,7 +237,9 @@ def test_the_rank_view_compares_with_the_beat_a_window_before(world: World) -> N
         busy = {"state": "R", "cpu_ticks": 7 if n > 4 else n, "io_bytes": n}
         world.report(who, beat(world, {0: busy}))
     with world.services.store.read() as session:
-        case = cases.load(session, session.get_one(Job, job_id), session.get_one(Run, (job_id, 0)))
+        case = cases.load(
+            session, session.get_one(Job, job_id), session.get_one(Run, (job_id, 0)), world.pods(job_id)
+        )
     [view] = case.ranks
     assert (view.state, view.cpu_moved, view.io_moved) == ("R", False, True)
 
@@ -246,6 +255,7 @@ def test_a_flood_of_lines_leaves_room_for_what_decides(world: World, monkeypatch
     assert len(rows(world, kind="process_exited")) == 1
 
 
+@both
 def test_stacks_are_asked_for_until_they_come(world: World) -> None:
     job_id = world.submit()
     pod = world.pods(job_id)[0]
@@ -258,6 +268,7 @@ def test_stacks_are_asked_for_until_they_come(world: World) -> None:
     assert "stacks" not in world.report(who, stack)["want"]
 
 
+@both
 def test_old_stacks_make_room(world: World) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])

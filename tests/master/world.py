@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 
 from master import intake, jobs, pools
@@ -26,6 +27,7 @@ START = datetime(2026, 11, 29, 3, 0, 0, tzinfo=UTC)
 ADMIN = Principal("tok_admin", "admin", Role.ADMIN)
 FT = {"faultTolerance": True}
 TICKS = 40
+both = pytest.mark.parametrize("engine_name", ["sqlite", "postgres"])
 
 
 @dataclass
