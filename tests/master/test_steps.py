@@ -36,8 +36,22 @@ def test_fold(steps: list[tuple[float, int]], first: int, last: int, at: float) 
     assert run.last_step_at == START + timedelta(seconds=at)
 
 
-def test_the_rhythm_is_the_time_of_one_step() -> None:
-    assert told((0, 1), (1, 21), (3, 31)).rhythm == [0.05, 0.2]
+@pytest.mark.parametrize(
+    ("steps", "rhythm"),
+    [
+        pytest.param([(0, 1), (0.5, 2), (1.0, 3)], [0.5, 0.5], id="one by one"),
+        pytest.param([(0, 1), (1, 21)], [0.05] * 4, id="many at once count as a few"),
+        pytest.param([(0, 1), (1, 3)], [0.5, 0.5], id="two at once"),
+        pytest.param([(0, 1), (1, 21), (2, 41)], [0.05] * 8, id="an even pace"),
+        pytest.param(
+            [(0, 1), (1, 21), (21.5, 32)], [*[0.05] * 7, 20.0], id="a pause among quick steps is kept"
+        ),
+        pytest.param([(0, 1), (1, 21), (3, 41)], [*[0.05] * 7, 1.05], id="a stumble too"),
+        pytest.param([(0, 1), (1, 2), (5, 3)], [1.0, 4.0], id="a slow step"),
+    ],
+)
+def test_the_rhythm(steps: list[tuple[float, int]], rhythm: list[float]) -> None:
+    assert told(*steps).rhythm == pytest.approx(rhythm)
 
 
 def test_the_rhythm_is_bounded() -> None:
