@@ -35,6 +35,7 @@ class Engine:
         self._tools = tools
         self._slots = Slots(concurrency)
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="sender")
+        self._claiming = threading.Lock()  # one claim at a time
         self._changed = threading.Condition()
         self._wanted: dict[int, float] = {}  # shards, and the moment from which they are to be looked at
         self._claimed_at: dict[int, float] = {}
@@ -58,12 +59,23 @@ class Engine:
             self._wanted.update(dict.fromkeys(shards, 0.0))
             self._changed.notify_all()
 
+    def hear(self, shard: int) -> None:
+        """The bell of this shard rang: claim in this very thread, unless another one is about it."""
+        if not self._claiming.acquire(blocking=False):
+            self.wake([shard])
+            return
+        try:
+            self._claim_in([shard])
+        finally:
+            self._claiming.release()
+
     def stop(self, timeout_s: float = FINISH_S) -> None:
         """Claim nothing more, finish what is under way, end. What takes longer is another worker's then."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
         self._threads[0].join()
+        self._claiming.acquire()  # for good: a bell heard now is for others
         until = time.monotonic() + timeout_s
         while self._slots.busy and time.monotonic() < until:
             time.sleep(0.01)
@@ -76,19 +88,24 @@ class Engine:
         self._tools.writer.close()
 
     def _claim_all(self) -> None:
-        while True:
-            shards = self._wait()
-            if shards is None:
-                return
-            try:
-                for shard in shards or self._due():
-                    self._drain(shard)
-            except SQLAlchemyError as error:
-                log.warning("not_claimed", why=type(error).__name__)
+        while (shards := self._wait()) is not None:
+            with self._claiming:
+                is_done = self._claim_in(shards)
+            if not is_done:
                 self._ended.wait(DATABASE_AGAIN_S)
-            except Exception:  # a border: nothing is sent any more once this thread has ended
-                log.exception("not_claimed")
-                self._ended.wait(DATABASE_AGAIN_S)
+
+    def _claim_in(self, shards: Sequence[int]) -> bool:
+        """Claim in these shards, or in all that have work when none is named; whether that went well."""
+        try:
+            for shard in shards or self._due():
+                self._drain(shard)
+        except SQLAlchemyError as error:
+            log.warning("not_claimed", why=type(error).__name__)
+        except Exception:  # a border: nothing is sent any more by a thread that has ended
+            log.exception("not_claimed")
+        else:
+            return True
+        return False
 
     def _wait(self) -> Sequence[int] | None:
         """Shards in which there is work; none of them: time to look at all; None: stop."""
@@ -127,34 +144,30 @@ class Engine:
             seen |= claim.looked_at
 
     def _claim(self, shard: int, but: Set[str]) -> tuple[Claim, Sequence[Task]]:
-        store, since = self._tools.store, time.monotonic()
-        token = secrets.token_hex(8)
-        claim = self._claimed(shard, token, but)
-        if not claim.rows:
-            return claim, ()
-        faultpoints.hit("claimed")
-        with store.read() as session:
-            tasks = load(session, claim.rows, claim.channels, token)
-        self._tools.leases.hold([task.row.id for task in tasks], token, since)
-        for task in tasks:
-            self._slots.take(task.row.channel_id, 1)
-        return claim, tasks
-
-    def _claimed(self, shard: int, token: str, but: Set[str]) -> Claim:
         """One committed claim; a channel that makes trouble is left out, and looked at again by the poll."""
         store, left_out = self._tools.store, set(but)
+        token, since = secrets.token_hex(8), time.monotonic()
         turn = nullcontext() if store.is_postgres else self._tools.writer.turn
         while True:
             try:
                 with turn, store.write() as session:
                     now = store.now(session)
                     claim = Claiming(session, token, self._slots, now, frozenset(left_out)).shard(shard)
+                    tasks = load(session, claim.rows, claim.channels, token)
             except ChannelError as error:
                 left_out.add(error.channel_id)
                 continue
             if claim.again_at is not None:
                 self._look_in(claim.again_at - now)
-            return claim
+            self._take(tasks, token, since)
+            return claim, tasks
+
+    def _take(self, tasks: Sequence[Task], token: str, since: float) -> None:
+        if tasks:
+            faultpoints.hit("claimed")
+        self._tools.leases.hold([task.row.id for task in tasks], token, since)
+        for task in tasks:
+            self._slots.take(task.row.channel_id, 1)
 
     def _send(self, task: Task) -> None:
         wake: set[int] = set()

@@ -74,6 +74,8 @@ def load(
     session: Session, rows: Sequence[Delivery], channels: Mapping[str, Channel], token: str
 ) -> list[Task]:
     """The tasks of claimed deliveries, in their order."""
+    if not rows:
+        return []
     told_of: dict[str, list[Delivery]] = {row.id: [row] for row in rows if not row.is_digest}
     digests = [row.id for row in rows if row.is_digest]
     for member in members(session, digests) if digests else ():

@@ -30,11 +30,11 @@ def run_worker(
     box = open_box(settings, store)
     tools = Tools(store, Writer(store), Leases(), box, network_of(settings), settings)
     engine = Engine(tools, concurrency)
+    engine.start()
     listener = None
     if settings.redis_url is not None:
-        listener = Listener(settings.redis_url.get_secret_value(), lambda shard: engine.wake([shard]))
+        listener = Listener(settings.redis_url.get_secret_value(), engine.hear)
         listener.start()
-    engine.start()
     log.info("worker_started", concurrency=concurrency, hears_a_bell=listener is not None)
     stop.wait()
     log.info("worker_stopping")
