@@ -1,6 +1,7 @@
 """kill -9 of the master between any two steps of a recovery: a new one goes on, nothing is lost."""
 
 import json
+import multiprocessing
 import os
 import signal
 import sys
@@ -143,6 +144,9 @@ def story(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> It
         story = Story(served, Store(engine))
         story.submit()
         yield story
+        for master in multiprocessing.active_children():  # of a test that failed
+            master.kill()
+            master.join()
         story.runtime.shutdown()
         engine.dispose()
 
