@@ -24,6 +24,8 @@ _OUTSIDE = re.compile(
     r"\b(?:sleep|poll|select|read|recv_into|write|save|load|communicate|waitpid|urlopen)\b \("
 )
 _COMPILING = re.compile(r"_inductor|_dynamo|triton|cpp_extension|nvcc|codecache")
+_LINE = re.compile(r"^(.*):(\d+)\)$")
+_TIGHT = 2  # lines: `while True: pass` is seen now on the one, now on the other
 _DEEP = 40
 
 
@@ -83,11 +85,21 @@ def _pose(rank: int, samples: Sequence[Sample]) -> Pose:
     newest = samples[-1]
     same_since = newest.at
     for sample in reversed(samples):
-        if sample.frames != newest.frames:
+        if not _same_place(sample.frames, newest.frames):
             break
         same_since = sample.at
-    moving = len(samples) > 1 and samples[-2].frames != newest.frames
+    moving = len(samples) > 1 and not _same_place(samples[-2].frames, newest.frames)
     return Pose(rank, doing(newest.frames), newest.frames, len(samples), newest.at - same_since, moving)
+
+
+def _same_place(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Equal stacks, or two lines of one tight loop: innermost frames a few lines apart, all else equal."""
+    if one[1:] != other[1:]:
+        return False
+    here, there = _LINE.match(one[0]), _LINE.match(other[0])
+    if here is None or there is None or here[1] != there[1]:
+        return one[0] == other[0]
+    return abs(int(here[2]) - int(there[2])) <= _TIGHT
 
 
 def doing(frames: Sequence[str]) -> Doing:

@@ -27,6 +27,15 @@ def sampled(story: Story, until: float, **stacks: tuple[str, ...]) -> Story:
     return story
 
 
+def tight_loop(story: Story, until: float) -> Story:
+    """`while True: pass` is seen on either of its two lines."""
+    moment, line = 35.5, 98
+    while moment < until:
+        story.stacks(moment, rank0=ALL_REDUCE, rank1=(f"spin (train.py:{line})", *SPIN[1:]))
+        moment, line = moment + 2, 197 - line
+    return story
+
+
 HANGS = {
     "every rank waits in a collective": (
         sampled(steady().idle(), 38, rank0=ALL_REDUCE, rank1=ALL_REDUCE),
@@ -40,6 +49,7 @@ HANGS = {
         1,
         "spinning",
     ),
+    "a loop of two lines": (tight_loop(steady().idle().state(1, "R", cpu=True), 49), 49, 1, "spinning"),
     "a loop entered by a signal handler inside a collective": (
         sampled(steady().idle().state(1, "R", cpu=True), 49, rank0=ALL_REDUCE, rank1=(SPIN[0], *ALL_REDUCE)),
         49,
