@@ -43,10 +43,10 @@ dev: ## make .venv ready for development
 
 lock: ## pin the dependencies anew (needs uv)
 	uv pip compile -q --universal --upgrade --python-version 3.11 --generate-hashes --no-header \
-	    --no-emit-index-url --no-emit-find-links --group build pyproject.toml -o requirements.lock
+	    --no-emit-index-url --no-emit-find-links --group build --all-extras pyproject.toml -o requirements.lock
 	uv pip compile -q --universal --upgrade --python-version 3.11 --generate-hashes --no-header \
 	    --no-emit-index-url --no-emit-find-links --group build --group dev -c requirements.lock \
-	    pyproject.toml -o requirements-dev.lock
+	    --all-extras pyproject.toml -o requirements-dev.lock
 
 clean: ## remove what was made here (.venv too)
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -4,14 +4,16 @@ An adapter translates and does nothing else: it cuts a message into what the pro
 part, and says what the answer means. It never retries, logs, stores or reads a clock.
 """
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from channels.escaping import clean
 from channels.transport import Network
 
 
@@ -68,6 +70,7 @@ class Message:
         link: where to read on, or None.
         thread: the same for all messages of one incident, for mail threading, or None.
         document: the machine-readable alert, for webhooks.
+        params: the config's `templates()`, rendered over the alert, by the same names in the same order.
         is_plain: the notifier asks for the plain form (after Mend.PLAIN_TEXT).
     """
 
@@ -81,6 +84,7 @@ class Message:
     link: str | None = None
     thread: str | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
     is_plain: bool = False
 
 
@@ -101,11 +105,25 @@ class Part:
 
 @dataclass(frozen=True)
 class Recipient:
-    """The outcome for one address or number of a part."""
+    """The outcome for one address or number of a part. `message_id`: the provider's, to ask for a receipt."""
 
     to: str
     outcome: Outcome
     code: str | None = None
+    message_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A send whose fate is asked for: to whom, when, and the provider's id of it (None: its answer was lost).
+
+    `delivery_id` is what was given to the provider to know it again, where that takes such a thing.
+    """
+
+    delivery_id: str
+    to: str
+    at: datetime
+    message_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -144,42 +162,76 @@ class ChannelConfig(BaseModel):
         """The URLs (`https://…`, `smtp://…`) whose addresses are checked when the channel is saved."""
         return ()
 
+    def meters(self) -> Mapping[str, str]:
+        """By what the provider counts sends: recipient (of a robot: "") → a name that tells no secret.
+
+        Channels with the same name share its limit, whoever owns them.
+        """
+        return {}
+
+    def templates(self) -> Mapping[str, str]:
+        """Templates over the alert that the notifier renders into `Message.params`."""
+        return {}
+
     def lint(self) -> tuple[str, ...]:
         """Warnings for whoever saves the channel; never a refusal."""
         return ()
 
 
-class Adapter(Protocol):
+class Adapter(ABC):
     """The seam. One instance per kind, stateless, shared by all threads.
 
     Class attributes:
         kind: the channel kind.
         Config: its `config` model.
         limits: what the provider allows a robot (empty: no limit known).
-        format: which template form the body needs: `markdown`, `lark`, `text` or `html` (text and HTML).
+        format: which template form the body needs: `markdown`, `lark`, `text`, `html` (text and HTML),
+            `sms` or `speech`.
         resend_when_unknown: whether a message whose answer was lost is sent again with the same id.
         expires_after: how long a message is worth trying.
+        receipts_after: how long after a send, and after each look, the provider is asked what became of it;
+            empty: it cannot be asked.
     """
 
     kind: ClassVar[str]
     Config: ClassVar[type[ChannelConfig]]
-    limits: ClassVar[tuple[Limit, ...]]
-    format: ClassVar[str]
-    resend_when_unknown: ClassVar[bool]
-    expires_after: ClassVar[timedelta]
+    limits: ClassVar[tuple[Limit, ...]] = ()
+    format: ClassVar[str] = "text"
+    resend_when_unknown: ClassVar[bool] = True
+    expires_after: ClassVar[timedelta] = timedelta(hours=24)
+    receipts_after: ClassVar[tuple[timedelta, ...]] = ()
 
     def escape(self, text: str) -> str:
         """Make data literal in this adapter's format: no markup, mention or link of its own survives."""
-        ...
+        return clean(text)
 
+    @abstractmethod
     def parts(self, message: Message, config: Any) -> list[Part]:
         """Cut into at most three parts within the provider's byte limits; the same message gives the
         same parts every time. Keyword, mentions and "(1/3)" are in place."""
-        ...
 
+    @abstractmethod
     def send(
         self, part: Part, config: Any, network: Network, now: datetime, only: frozenset[str] | None = None
     ) -> Answer:
         """Send one part, sign it for `now`, and read the answer. Never raises for anything that the
-        network or the provider does. `only` names the recipients still to be told (e-mail)."""
-        ...
+        network or the provider does. `only` names the recipients that are to be told (None: all)."""
+
+    def limits_of(self, meter: str, now: datetime) -> tuple[Limit, ...]:
+        """What the provider allows under this meter (`ChannelConfig.meters`)."""
+        return self.limits
+
+    def addressed(self, config: Any, left: Collection[str] | None) -> tuple[str, ...]:
+        """Whom the next send goes to, of those who are left to be told (None: all). A phone calls one at a
+        time; a robot has nobody of a name: ("",)."""
+        return tuple(to for to in config.meters() or {"": ""} if left is None or to == "" or to in left)
+
+    def receipts(
+        self, sent: Sequence[Sent], config: Any, network: Network, now: datetime
+    ) -> tuple[Recipient, ...]:
+        """What the provider says became of these sends; those of which it knows nothing yet are left out.
+
+        `delivered`, `refused` (with its code), or `temporary`: it says for certain that it never had it.
+        Never raises for anything that the network or the provider does.
+        """
+        return ()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from channels.base import Message
+from channels.escaping import unmention, writable
 
 MAX_PARTS = 3
 MAX_LINK = 500
@@ -58,6 +59,11 @@ def cut(text: str, budgets: Sequence[int], cost: Cost, tail: str) -> list[str]:
         return [*pieces, rest]
     piece, _ = _take(rest, budgets[-1] - cost(tail), cost)
     return [*pieces, piece + tail]
+
+
+def body_of(message: Message) -> str:
+    """The words of a robot's message: as rendered for it, or the plain ones made harmless."""
+    return unmention(message.plain) if message.is_plain else writable(message.text)
 
 
 def tail_for(text: str, link: str) -> str:

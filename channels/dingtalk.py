@@ -24,10 +24,10 @@ from channels.answers import (
     ask,
     settle,
 )  # fmt: skip
-from channels.base import Answer, ChannelConfig, Limit, Mend, Message, Outcome, Part, mentions
+from channels.base import Adapter, Answer, ChannelConfig, Limit, Mend, Message, Outcome, Part, mentions
 from channels.config import secrets_of
-from channels.cutting import MAX_PARTS, PLACEHOLDER, WIDEST_LABEL, cut, in_json, label, tail_for
-from channels.fields import Keyword, Mobiles, Secret, Url, UserIds, unusual_host
+from channels.cutting import MAX_PARTS, PLACEHOLDER, WIDEST_LABEL, body_of, cut, in_json, label, tail_for
+from channels.fields import Keyword, Mobiles, Secret, Url, UserIds, robot_meter, unusual_host
 from channels.transport import Network, Response, encode
 
 HOST = "oapi.dingtalk.com"
@@ -76,6 +76,9 @@ class DingTalkConfig(ChannelConfig):
     def targets(self) -> tuple[str, ...]:
         return (self.webhook_url.get_secret_value(),)
 
+    def meters(self) -> dict[str, str]:
+        return robot_meter("dingtalk", self.webhook_url)
+
     def lint(self) -> tuple[str, ...]:
         found = list(unusual_host(self.webhook_url, HOST))
         if self.secret is None and self.keyword is None:
@@ -83,13 +86,11 @@ class DingTalkConfig(ChannelConfig):
         return tuple(found)
 
 
-class DingTalk:
+class DingTalk(Adapter):
     kind: ClassVar[str] = "dingtalk"
     Config: ClassVar[type[ChannelConfig]] = DingTalkConfig
     limits: ClassVar[tuple[Limit, ...]] = (Limit(20, timedelta(minutes=1)),)
     format: ClassVar[str] = "markdown"
-    resend_when_unknown: ClassVar[bool] = True
-    expires_after: ClassVar[timedelta] = timedelta(hours=24)
 
     def escape(self, text: str) -> str:
         return escaping.dingtalk(text)
@@ -102,7 +103,7 @@ class DingTalk:
             frame = _payload(message, config, n=n, suffix=WIDEST_LABEL, body=PLACEHOLDER)
             return MAX_BODY - len(encode(frame)) + len(PLACEHOLDER)
 
-        text = escaping.body_of(message)
+        text = body_of(message)
         text = text if message.is_plain else _with_breaks(text)
         budgets = [budget(n) for n in range(1, MAX_PARTS + 1)]
         bodies = cut(text, budgets, in_json, tail_for(text, message.link or ""))

@@ -3,7 +3,7 @@
 import html
 import re
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from email.headerregistry import Address as Mailbox
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -13,7 +13,17 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from channels import escaping, fields
-from channels.base import Answer, ChannelConfig, Limit, Mend, Message, Outcome, Part, Recipient, Severity
+from channels.base import (
+    Adapter,
+    Answer,
+    ChannelConfig,
+    Mend,
+    Message,
+    Outcome,
+    Part,
+    Recipient,
+    Severity,
+)
 from channels.config import secrets_of
 from channels.cutting import cut, tail_for, utf8
 from channels.redaction import in_url, redact
@@ -47,13 +57,10 @@ class EmailConfig(ChannelConfig):
         return ()
 
 
-class Email:
+class Email(Adapter):
     kind: ClassVar[str] = "email"
     Config: ClassVar[type[ChannelConfig]] = EmailConfig
-    limits: ClassVar[tuple[Limit, ...]] = ()
     format: ClassVar[str] = "html"
-    resend_when_unknown: ClassVar[bool] = True
-    expires_after: ClassVar[timedelta] = timedelta(hours=24)
 
     def escape(self, text: str) -> str:
         return html.escape(escaping.clean(text))

@@ -5,8 +5,6 @@ Where a provider honours no escape character, U+200B (nothing to see) breaks the
 
 import re
 
-from channels.base import Message
-
 GAP = "\u200b"
 
 _ANSI = re.compile(
@@ -28,11 +26,6 @@ _EMOJI_NAME = re.compile(r":(?=[A-Za-z_]+:)")
 def clean(text: str) -> str:
     """Without escape sequences, control and direction characters; every line break is one newline."""
     return _INVISIBLE.sub("", _BREAKS.sub("\n", _ANSI.sub("", text)))
-
-
-def body_of(message: Message) -> str:
-    """The words of a robot's message: as rendered for it, or the plain ones made harmless."""
-    return unmention(message.plain) if message.is_plain else writable(message.text)
 
 
 def writable(text: str) -> str:

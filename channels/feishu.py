@@ -21,10 +21,21 @@ from channels.answers import (
     ask,
     settle,
 )  # fmt: skip
-from channels.base import Answer, ChannelConfig, Limit, Mend, Message, Outcome, Part, Severity, mentions
+from channels.base import (
+    Adapter,
+    Answer,
+    ChannelConfig,
+    Limit,
+    Mend,
+    Message,
+    Outcome,
+    Part,
+    Severity,
+    mentions,
+)
 from channels.config import secrets_of
-from channels.cutting import MAX_PARTS, PLACEHOLDER, WIDEST_LABEL, cut, in_json, label, tail_for
-from channels.fields import Keyword, Secret, Url, UserIds, unusual_host
+from channels.cutting import MAX_PARTS, PLACEHOLDER, WIDEST_LABEL, body_of, cut, in_json, label, tail_for
+from channels.fields import Keyword, Secret, Url, UserIds, robot_meter, unusual_host
 from channels.transport import Network, Response, encode
 
 HOSTS = ("open.feishu.cn", "open.larksuite.com")
@@ -70,6 +81,9 @@ class FeishuConfig(ChannelConfig):
     def targets(self) -> tuple[str, ...]:
         return (self.webhook_url.get_secret_value(),)
 
+    def meters(self) -> dict[str, str]:
+        return robot_meter("feishu", self.webhook_url)
+
     def lint(self) -> tuple[str, ...]:
         found = list(unusual_host(self.webhook_url, *HOSTS))
         if self.at_all:
@@ -77,13 +91,11 @@ class FeishuConfig(ChannelConfig):
         return tuple(found)
 
 
-class Feishu:
+class Feishu(Adapter):
     kind: ClassVar[str] = "feishu"
     Config: ClassVar[type[ChannelConfig]] = FeishuConfig
     limits: ClassVar[tuple[Limit, ...]] = (Limit(5, timedelta(seconds=1)), Limit(100, timedelta(minutes=1)))
     format: ClassVar[str] = "lark"
-    resend_when_unknown: ClassVar[bool] = True
-    expires_after: ClassVar[timedelta] = timedelta(hours=24)
 
     def escape(self, text: str) -> str:
         return escaping.lark(text)
@@ -96,7 +108,7 @@ class Feishu:
             frame = {**payload(n, WIDEST_LABEL, PLACEHOLDER), **SIGNED}
             return MAX_BODY - len(encode(frame)) + len(PLACEHOLDER)
 
-        text = escaping.body_of(message)
+        text = body_of(message)
         budgets = [budget(n) for n in range(1, MAX_PARTS + 1)]
         bodies = cut(text, budgets, in_json, tail_for(text, message.link or ""))
         of = len(bodies)

@@ -1,5 +1,6 @@
 """Checked pieces of which channel configs are made. Their messages name the mend, never the value."""
 
+import hashlib
 import re
 from email.utils import parseaddr
 from typing import Annotated, Any
@@ -67,6 +68,12 @@ Address = Annotated[
     str, _matching(_ADDRESS, "give an e-mail address such as oncall@example.com"), Field(max_length=254)
 ]
 Sender = Annotated[str, AfterValidator(_sender), Field(max_length=320)]
+
+
+def robot_meter(kind: str, url: SecretStr) -> dict[str, str]:
+    """A robot is known by its URL; whoever has a channel to it shares its limit."""
+    name = hashlib.sha256(url.get_secret_value().partition("#")[0].encode()).hexdigest()[:24]
+    return {"": f"{kind}:{name}"}
 
 
 def unusual_host(url: SecretStr, *usual: str) -> tuple[str, ...]:

@@ -9,14 +9,14 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from channels import escaping, fields
 from channels.answers import DELIVERED, Call, Reading, Verdict, ask, by_status, retry_after
-from channels.base import Answer, ChannelConfig, Limit, Message, Outcome, Part
+from channels.base import Adapter, Answer, ChannelConfig, Message, Outcome, Part
 from channels.config import secrets_of
 from channels.transport import Network, Response, encode
 from channels.webhook_bodies import Format, body
@@ -69,13 +69,10 @@ class WebhookConfig(ChannelConfig):
         return tuple(found)
 
 
-class Webhook:
+class Webhook(Adapter):
     kind: ClassVar[str] = "webhook"
     Config: ClassVar[type[ChannelConfig]] = WebhookConfig
-    limits: ClassVar[tuple[Limit, ...]] = ()
     format: ClassVar[str] = "text"
-    resend_when_unknown: ClassVar[bool] = True
-    expires_after: ClassVar[timedelta] = timedelta(hours=24)
 
     def escape(self, text: str) -> str:
         return escaping.clean(text)

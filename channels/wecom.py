@@ -18,10 +18,10 @@ from channels.answers import (
     ask,
     settle,
 )  # fmt: skip
-from channels.base import Answer, ChannelConfig, Limit, Message, Outcome, Part, mentions
+from channels.base import Adapter, Answer, ChannelConfig, Limit, Message, Outcome, Part, mentions
 from channels.config import secrets_of
-from channels.cutting import MAX_PARTS, PLACEHOLDER, WIDEST_LABEL, cut, label, tail_for, utf8
-from channels.fields import Mobiles, Url, UserIds, unusual_host
+from channels.cutting import MAX_PARTS, PLACEHOLDER, WIDEST_LABEL, body_of, cut, label, tail_for, utf8
+from channels.fields import Mobiles, Url, UserIds, robot_meter, unusual_host
 from channels.transport import Network, Response
 
 HOST = "qyapi.weixin.qq.com"
@@ -64,6 +64,9 @@ class WeComConfig(ChannelConfig):
     def targets(self) -> tuple[str, ...]:
         return (self.webhook_url.get_secret_value(),)
 
+    def meters(self) -> dict[str, str]:
+        return robot_meter("wecom", self.webhook_url)
+
     def lint(self) -> tuple[str, ...]:
         found = list(unusual_host(self.webhook_url, HOST))
         if self.mentioned_mobiles or EVERYBODY in self.mentioned_user_ids:
@@ -74,13 +77,11 @@ class WeComConfig(ChannelConfig):
         return tuple(found)
 
 
-class WeCom:
+class WeCom(Adapter):
     kind: ClassVar[str] = "wecom"
     Config: ClassVar[type[ChannelConfig]] = WeComConfig
     limits: ClassVar[tuple[Limit, ...]] = (Limit(20, timedelta(minutes=1)),)
     format: ClassVar[str] = "markdown"
-    resend_when_unknown: ClassVar[bool] = True
-    expires_after: ClassVar[timedelta] = timedelta(hours=24)
 
     def escape(self, text: str) -> str:
         return escaping.wecom(text)
@@ -96,7 +97,7 @@ class WeCom:
             limit = MAX_TEXT if message.is_plain else MAX_MARKDOWN
             return limit - utf8(content(n, WIDEST_LABEL, PLACEHOLDER)) + len(PLACEHOLDER)
 
-        text = escaping.body_of(message)
+        text = body_of(message)
         tail = tail_for(text, message.link or "")
         bodies = cut(text, [budget(n) for n in range(1, room + 1)], utf8, tail)
         payloads = [

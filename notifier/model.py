@@ -209,6 +209,50 @@ class Attempt(Base):
     response: Mapped[str | None] = mapped_column(Text)
 
 
+class ChannelMeter(Base):
+    """By what the channel's provider counts sends (channels.base.ChannelConfig.meters); some share one."""
+
+    __tablename__ = "channel_meters"
+    channel_id: Mapped[str] = mapped_column(primary_key=True)
+    meter: Mapped[str] = mapped_column(primary_key=True, index=True)
+
+
+class MeterUse(Base):
+    """An attempt that counts under a meter: the sliding window is counted here."""
+
+    __tablename__ = "meter_uses"
+    meter: Mapped[str] = mapped_column(primary_key=True)
+    started_at: Mapped[datetime] = mapped_column(primary_key=True)
+    attempt_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+
+
+class Receipt(Base):
+    """A delivery whose provider is to be asked what became of it. `sent`: whom, when, the provider's id."""
+
+    __tablename__ = "receipts"
+    delivery_id: Mapped[str] = mapped_column(primary_key=True)
+    channel_id: Mapped[str]
+    sent: Mapped[list[Any]]
+    looks: Mapped[int] = mapped_column(default=0)
+    due_at: Mapped[datetime] = mapped_column(index=True)
+
+
+class Template(Base):
+    """A user's own words for an item. `channel`, `item`, `language` "": for all of them."""
+
+    __tablename__ = "templates"
+    __table_args__ = (UniqueConstraint("pool", "queue", "channel", "item", "language"),)
+    id: Mapped[str] = mapped_column(primary_key=True)
+    pool: Mapped[str]
+    queue: Mapped[str] = mapped_column(default="")
+    channel: Mapped[str] = mapped_column(default="")
+    item: Mapped[str] = mapped_column(default="")
+    language: Mapped[str] = mapped_column(default="")
+    title: Mapped[str] = mapped_column(Text, default="")
+    text: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime]
+
+
 class Shard(Base):
     """A share of the channels. `generation` moves on with every claim and names the next bell."""
 
