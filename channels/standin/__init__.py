@@ -12,5 +12,6 @@ from channels.standin.providers import StandIn
 from channels.standin.robots import Robot
 from channels.standin.server import Scripted
 from channels.standin.smtp import MailRules
+from channels.standin.telecom import Account, Fate
 
-__all__ = ["MailRules", "Received", "Robot", "Scripted", "StandIn", "main"]
+__all__ = ["Account", "Fate", "MailRules", "Received", "Robot", "Scripted", "StandIn", "main"]

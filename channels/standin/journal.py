@@ -14,8 +14,9 @@ class Received:
     """One arrival.
 
     Attributes:
-        kind: `dingtalk`, `wecom`, `feishu`, `webhook` or `email`.
-        robot: the token, key, hook, sink name, or the mail's first recipient.
+        kind: `dingtalk`, `wecom`, `feishu`, `webhook`, `email`, `sms`, `phone`, or `query`: what became of
+            a text or a call was asked.
+        robot: the token, key, hook, sink name, the account's key, or the mail's first recipient.
         is_accepted: the provider took it and shows it to people.
         code: what it was answered: the provider's code or the SMTP reply.
         title: what people see first, where the form has a title of its own.

@@ -5,16 +5,17 @@ import ssl
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from channels.standin.journal import Journal, Received
 from channels.standin.robots import Robot
 from channels.standin.server import Desk, Scripted, Server, make_robot
 from channels.standin.smtp import MailRules, MailServer
+from channels.standin.telecom import Account
 
 
 class StandIn:
-    """All providers at once: the robots and a webhook receiver over HTTP, and a mail server.
+    """All providers at once: robots, texts and calls, a webhook receiver, and a mail server.
 
     Port 0 is any free one; `ledger` is a file to which every arrival is written before it is answered.
     """
@@ -77,6 +78,11 @@ class StandIn:
         token = token or secrets.token_hex(16)
         robot = make_robot(self.url, kind, token, secret=secret, keyword=keyword)
         return self._desk.register(robot, limited=limited)
+
+    def account(self, provider: str, key: str | None = None, **settings: Any) -> Account:
+        """A new customer of a provider of texts and calls; `settings` are Account's."""
+        given = {"secret": secrets.token_hex(16), "endpoint": self.url, **settings}
+        return self._desk.open(Account(provider, key or f"AK{secrets.token_hex(8)}", **given))
 
     def script(self, kind: str, *answers: Scripted) -> None:
         """The next requests to this kind are answered so, one after another."""

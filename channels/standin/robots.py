@@ -28,7 +28,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the provider answers, and what it makes of the message."""
+    """What the provider answers, and what it makes of the message.
+
+    `kind` is for the journal where it is not the provider's name: `sms`, `phone` or `query`.
+    """
 
     body: Mapping[str, Any]
     status: int = 200
@@ -38,6 +41,7 @@ class Reply:
     text: str = ""
     called: tuple[str, ...] = ()
     id: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,10 @@ from urllib.parse import parse_qsl, urlsplit
 from channels.standin import dingtalk, feishu, webhook, wecom
 from channels.standin.journal import Journal, Received
 from channels.standin.robots import Meter, Reply, Request, Robot
+from channels.standin.telecom import Account, Provider
 
 PROVIDERS = {"dingtalk": dingtalk, "wecom": wecom, "feishu": feishu, "webhook": webhook}
+TELECOM: Mapping[str, Provider] = {}
 MAX_BODY = 4 * 1024 * 1024
 
 
@@ -48,7 +50,8 @@ class Desk:
         self.journal = journal
         self.url = ""
         self._robots: dict[tuple[str, str], Robot] = {}
-        self._scripts: dict[str, deque[Scripted]] = {kind: deque() for kind in PROVIDERS}
+        self._accounts: dict[tuple[str, str], Account] = {}
+        self._scripts: dict[str, deque[Scripted]] = {kind: deque() for kind in (*PROVIDERS, *TELECOM)}
         self._lock = threading.Lock()
 
     def register(self, robot: Robot, *, limited: bool) -> Robot:
@@ -56,6 +59,11 @@ class Desk:
         with self._lock:
             self._robots[robot.kind, robot.token] = robot
         return robot
+
+    def open(self, account: Account) -> Account:
+        with self._lock:
+            self._accounts[account.provider, account.key] = account
+        return account
 
     def script(self, kind: str, *answers: Scripted) -> None:
         with self._lock:
@@ -68,21 +76,39 @@ class Desk:
 
     def handle(self, request: Request) -> tuple[Reply, Scripted]:
         """The reply, and what the script does to it."""
-        kind = next((kind for kind, played in PROVIDERS.items() if played.PATH.fullmatch(request.path)), None)
+        kind = _meant_for(request)
         if kind is None:
             return Reply({"error": "not found"}, status=404), Scripted()
-        played, now = PROVIDERS[kind], time.time_ns() / 1e9
-        token = played.token(request)
+        token, now = (TELECOM.get(kind) or PROVIDERS[kind]).token(request), time.time_ns() / 1e9
         with self._lock:
-            robot = self._robots.get((kind, token))
             script = self._scripts[kind].popleft() if self._scripts[kind] else Scripted()
         if script.status is not None:
             reply = Reply({}, status=script.status, code=f"scripted {script.status}")
         else:
-            reply = played.judge(request, robot, now) if robot is not None else played.stranger(request)
+            reply = self._judged(kind, token, request, now)
         moment = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
-        self.journal.add(lambda n: _received(n, moment, (kind, token), request, reply))
+        self.journal.add(lambda n: _received(n, moment, (reply.kind or kind, token), request, reply))
         return reply, script
+
+    def _judged(self, kind: str, token: str, request: Request, now: float) -> Reply:
+        with self._lock:
+            robot, account = self._robots.get((kind, token)), self._accounts.get((kind, token))
+        if kind in TELECOM:
+            if account is None:
+                return TELECOM[kind].stranger(request)
+            with account.lock:
+                return TELECOM[kind].judge(request, account, now)
+        played = PROVIDERS[kind]
+        reply: Reply = played.judge(request, robot, now) if robot else played.stranger(request)
+        return reply
+
+
+def _meant_for(request: Request) -> str | None:
+    """The provider; those of texts and calls all listen at `/` and are told apart by a header."""
+    for kind, telecom in TELECOM.items():
+        if telecom.takes(request):
+            return kind
+    return next((kind for kind, played in PROVIDERS.items() if played.PATH.fullmatch(request.path)), None)
 
 
 def _received(n: int, at: str, robot: tuple[str, str], request: Request, reply: Reply) -> Received:
