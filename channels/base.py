@@ -191,6 +191,12 @@ class Adapter(ABC):
         expires_after: how long a message is worth trying.
         receipts_after: how long after a send, and after each look, the provider is asked what became of it;
             empty: it cannot be asked.
+        is_sequential: recipients are tried in order until one is told, as by phone: `addressed` names the
+            first of those left, and who is refused (also by a receipt: nobody answered) or throttled makes
+            room for the next one at once. Otherwise the message is for every one of them.
+
+    An adapter whose config names recipients (`ChannelConfig.meters`) makes one part. Its answers say in
+    `recipients` what became of each; if they name nobody, the answer's outcome is that of all addressed.
     """
 
     kind: ClassVar[str]
@@ -200,6 +206,7 @@ class Adapter(ABC):
     resend_when_unknown: ClassVar[bool] = True
     expires_after: ClassVar[timedelta] = timedelta(hours=24)
     receipts_after: ClassVar[tuple[timedelta, ...]] = ()
+    is_sequential: ClassVar[bool] = False
 
     def escape(self, text: str) -> str:
         """Make data literal in this adapter's format: no markup, mention or link of its own survives."""
@@ -231,7 +238,8 @@ class Adapter(ABC):
     ) -> tuple[Recipient, ...]:
         """What the provider says became of these sends; those of which it knows nothing yet are left out.
 
-        `delivered`, `refused` (with its code), or `temporary`: it says for certain that it never had it.
+        `delivered`, `refused` (with its code), `accepted` (it has it: a `message_id` learned here is kept),
+        or `temporary`: it says for certain that it never had it, and it is sent again.
         Never raises for anything that the network or the provider does.
         """
         return ()
