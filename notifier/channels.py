@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, aliased
 
 from channels.base import ChannelConfig
 from channels.config import join, masked, merge, split
-from channels.registry import ADAPTERS
+from channels.registry import ADAPTERS, adapter
 from channels.transport import ForbiddenTarget, Network, check_target
 from notifier.auth import Principal
 from notifier.documents import Body, ChannelName, Document, Moment, Scope, TimeZone, scope_of, split_scope
@@ -223,7 +223,7 @@ def listed(session: Session, principal: Principal, ask: Ask) -> Page[Channel]:
 
 def load_config(row: Channel, box: SecretBox) -> ChannelConfig:
     """The config with its secrets, for the adapter."""
-    return join(ADAPTERS[row.kind].Config, row.config, box.open(row.secrets, owner=row.id))
+    return join(adapter(row.kind).Config, row.config, box.open(row.secrets, owner=row.id))
 
 
 def document(row: Channel, config: ChannelConfig) -> ChannelDocument:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from channels.base import Adapter, Answer, Mend, Message, Outcome, Part
 from channels.cutting import shortened
-from channels.registry import ADAPTERS
+from channels.registry import adapter as adapter_of
 from notifier import metrics
 from notifier.channels import load_config
 from notifier.rendering import Rendered, render, render_digest
@@ -42,7 +42,7 @@ class Made:
 
 def make(task: Task, mends: Sequence[str], box: SecretBox, settings: Settings) -> Made | Answer:
     """The message and its parts; or an answer, because there can be none."""
-    adapter = ADAPTERS[task.channel.kind]
+    adapter = adapter_of(task.channel.kind)
     if not task.views:
         return NO_ALERT
     try:

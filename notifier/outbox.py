@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from channels.registry import ADAPTERS
+from channels.registry import adapter
 from notifier.fallback import HELD
 from notifier.ids import new_id
 from notifier.model import Alert, Channel, Delivery
@@ -75,7 +75,7 @@ def put(session: Session, alert: Alert, channel: Channel, telling: Telling, now:
         shard=channel.shard,
         created_at=now,
         next_attempt_at=(telling.not_before or now) if state == "pending" else None,
-        expires_at=(telling.not_before or now) + ADAPTERS[channel.kind].expires_after,
+        expires_at=(telling.not_before or now) + adapter(channel.kind).expires_after,
         mends=[],
         recipients=[],
     )

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from channels.registry import ADAPTERS
+from channels.registry import adapter
 from notifier.ids import new_id
 from notifier.model import Channel, Delivery
 from notifier.problems import conflict
@@ -69,7 +69,7 @@ def _again(session: Session, row: Delivery, channel: Channel, now: datetime) -> 
         shard=channel.shard,
         created_at=now,
         next_attempt_at=now,
-        expires_at=now + ADAPTERS[channel.kind].expires_after,
+        expires_at=now + adapter(channel.kind).expires_after,
         mends=[],
         recipients=[],
     )

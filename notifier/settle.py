@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select, text, update
 from sqlalchemy.orm import Session
 
 from channels.base import Answer, Outcome, Recipient
-from channels.registry import ADAPTERS
+from channels.registry import adapter
 from notifier.alerts import raise_channel_failing
 from notifier.attempts import complete, was_throttled
 from notifier.digests import settle_members
@@ -164,7 +164,7 @@ def _verdict(session: Session, row: Delivery, done: Settlement, now: datetime) -
         row.id,
         row.tries,
         row.expires_at,
-        resend_when_unknown=ADAPTERS[row.kind].resend_when_unknown,
+        resend_when_unknown=adapter(row.kind).resend_when_unknown,
         was_throttled=done.outcome is Outcome.THROTTLED and was_throttled(session, done.attempt_id),
     )
     return after(replace(done.answer, outcome=done.outcome), tried, now)

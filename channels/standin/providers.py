@@ -3,6 +3,7 @@
 import secrets
 import ssl
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -73,10 +74,12 @@ class StandIn:
         secret: str | None = None,
         keyword: str | None = None,
         limited: bool = True,
+        success: Mapping[str, Any] | None = None,
     ) -> Robot:
-        """A new robot (or webhook receiver); `limited` False: one that never says "too fast"."""
+        """A new robot (or receiver); `limited` False: one that never says "too fast"; `success`: what a
+        receiver of kind `any` answers."""
         token = token or secrets.token_hex(16)
-        robot = make_robot(self.url, kind, token, secret=secret, keyword=keyword)
+        robot = make_robot(self.url, kind, token, secret=secret, keyword=keyword, success=success)
         return self._desk.register(robot, limited=limited)
 
     def account(self, provider: str, key: str | None = None, **settings: Any) -> Account:

@@ -83,6 +83,7 @@ class Robot:
     url: str
     secret: str | None = None
     keyword: str | None = None
+    success: Mapping[str, Any] = field(default_factory=dict)  # what `any` answers
     meter: Meter = field(default_factory=lambda: Meter(()))
 
 

@@ -14,12 +14,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
-from channels.standin import dingtalk, feishu, webhook, wecom
+from channels.standin import anything, dingtalk, feishu, webhook, wecom
 from channels.standin.journal import Journal, Received
 from channels.standin.robots import Meter, Reply, Request, Robot
 from channels.standin.telecom import Account, Provider
 
-PROVIDERS = {"dingtalk": dingtalk, "wecom": wecom, "feishu": feishu, "webhook": webhook}
+PROVIDERS = {
+    "dingtalk": dingtalk, "wecom": wecom, "feishu": feishu, "webhook": webhook, "any": anything,
+}  # fmt: skip
 TELECOM: Mapping[str, Provider] = {}
 MAX_BODY = 4 * 1024 * 1024
 
@@ -236,16 +238,18 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def make_robot(
-    base: str, kind: str, token: str, *, secret: str | None = None, keyword: str | None = None
-) -> Robot:
+    base: str, kind: str, token: str, *, secret: str | None = None, keyword: str | None = None,
+    success: Mapping[str, Any] | None = None,
+) -> Robot:  # fmt: skip
     """A robot whose URL has its provider's own form."""
     forms = {
         "dingtalk": "/robot/send?access_token={}",
         "wecom": "/cgi-bin/webhook/send?key={}",
         "feishu": "/open-apis/bot/v2/hook/{}",
         "webhook": "/webhook/{}",
+        "any": "/any/{}",
     }
-    return Robot(kind, token, base + forms[kind].format(token), secret, keyword)
+    return Robot(kind, token, base + forms[kind].format(token), secret, keyword, success or {})
 
 
 def _page(journal: Journal) -> str:

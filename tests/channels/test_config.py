@@ -5,6 +5,7 @@ import json
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from channels.base import Outcome
 from channels.config import join, masked, merge, secrets_of, split
 from channels.registry import ADAPTERS, adapter
 
@@ -50,9 +51,17 @@ def test_every_kind_has_an_adapter_that_knows_its_name(kind):
     assert sorted(ADAPTERS) == sorted(CONFIGS)
 
 
-def test_an_unknown_kind():
-    with pytest.raises(KeyError):
-        adapter("fax")
+def test_a_kind_whose_package_is_gone_says_so():
+    gone = adapter("fax")
+    (part,) = gone.parts(None, None)
+    answer = gone.send(part, None, None, None)
+    assert (answer.outcome, answer.code) == (Outcome.CHANNEL_BROKEN, "no_adapter")
+    assert "fax" in answer.message
+    assert "fax" not in ADAPTERS
+
+
+def test_a_kind_whose_package_is_gone_shows_nothing_of_its_config():
+    assert masked(join(adapter("fax").Config, {"number": "1"}, {"pin": "CANARY"})) == {}
 
 
 def test_split_and_join_are_inverse(kind):
