@@ -190,7 +190,8 @@ class Adapter(ABC):
         resend_when_unknown: whether a message whose answer was lost is sent again with the same id.
         expires_after: how long a message is worth trying.
         receipts_after: how long after a send, and after each look, the provider is asked what became of it;
-            empty: it cannot be asked.
+            empty: it cannot be asked. Where that depends on the config, `receipt_times` says otherwise, so
+            that is what is to be asked.
         is_sequential: recipients are tried in order until one is told, as by phone: `addressed` names the
             first of those left, and who is refused (also by a receipt: nobody answered) or throttled makes
             room for the next one at once. Otherwise the message is for every one of them.
@@ -232,6 +233,10 @@ class Adapter(ABC):
         """Whom the next send goes to, of those who are left to be told (None: all). A phone calls one at a
         time; a robot has nobody of a name: ("",)."""
         return tuple(to for to in config.meters() or {"": ""} if left is None or to == "" or to in left)
+
+    def receipt_times(self, config: Any) -> tuple[timedelta, ...]:
+        """As `receipts_after`, for this channel."""
+        return self.receipts_after
 
     def receipts(
         self, sent: Sequence[Sent], config: Any, network: Network, now: datetime
