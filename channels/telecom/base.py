@@ -68,3 +68,7 @@ class Telecom(ABC):
     @abstractmethod
     def limits(self, kind: str, now: datetime) -> tuple[Limit, ...]:
         """What one number may be sent, by default (PROVIDERS 1.5, 1.6)."""
+
+    def counted(self, kind: str, config: Any) -> tuple[str, ...]:
+        """What it counts a number's sends by, beside the account: sends that differ in it share no limit."""
+        return ()
