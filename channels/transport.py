@@ -25,7 +25,7 @@ from channels.dialling import ForbiddenTarget, Guard, NotSent, TimedReader, Unan
 
 __all__ = [
     "ForbiddenTarget", "Network", "NotSent", "Response", "Unanswered",
-    "check_target", "encode", "host_of", "malformed",
+    "check_target", "encode", "host_of", "malformed", "reason_of",
 ]  # fmt: skip
 
 MAX_BODY = 64 * 1024
@@ -159,7 +159,7 @@ class Network:
         except (LocationValueError, UnicodeError, ValueError):
             raise NotSent("the target is not a URL that can be dialled") from None
         except (HTTPError, OSError, http.client.HTTPException) as error:
-            raise Unanswered(_lost(error)) from None
+            raise Unanswered(reason_of(error)) from None
         return _read(raw)
 
     def dial(self, host: str, port: int, *, guarded: bool, timeout_s: float) -> socket.socket:
@@ -229,7 +229,7 @@ class _Guarded(HTTPConnection):
             raise
         except (HTTPError, OSError, http.client.HTTPException, UnicodeError) as error:
             self.close()
-            raise NotSent(_lost(error)) from None
+            raise NotSent(reason_of(error)) from None
 
 
 def _with_connections(manager: urllib3.PoolManager, guard: Guard) -> urllib3.PoolManager:
@@ -264,14 +264,15 @@ def _read(raw: urllib3.BaseHTTPResponse) -> Response:
     return Response(raw.status, headers, body[:MAX_BODY], is_whole)
 
 
-def _lost(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
+    """A failure in words of our own, by what lies at its root."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"the certificate is not trusted: {cause.verify_message}"
         if isinstance(cause, ssl.SSLError):
             return "TLS failed"
-        if isinstance(cause, OSError):
+        if isinstance(cause, TimeoutError | ConnectionError) or (isinstance(cause, OSError) and cause.errno):
             return in_words(cause)
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, urllib3.exceptions.TimeoutError):
