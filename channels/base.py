@@ -53,6 +53,26 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class Sheet:
+    """The words of a message by what they are, for forms that have a place for each. All are escaped as the
+    message's `text` is, but for the labels.
+
+    Attributes:
+        lead: what happened, one line.
+        rows: label and value of what a reader needs: culprit, decision, job…
+        words: lines of the sender's own.
+        notes: small print: labels, time, ids.
+    """
+
+    lead: str
+    rows: tuple[tuple[str, str], ...] = ()
+    words: str = ""
+    evidence: tuple[str, ...] = ()
+    evidence_label: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Message:
     """One rendered message. `text` is in the adapter's own `format`, already escaped for it.
 
@@ -67,7 +87,8 @@ class Message:
         html: the body as HTML, for e-mail only.
         severity: decides whether people are mentioned (`error` and `critical` only).
         status: `firing` or `resolved`; a resolve message never mentions anybody.
-        link: where to read on, or None.
+        sheet: what `text` says, taken apart; None where it cannot be.
+        link: where to read on, or None; `link_label` is what it is called.
         thread: the same for all messages of one incident, for mail threading, or None.
         document: the machine-readable alert, for webhooks.
         params: the config's `templates()`, rendered over the alert, by the same names in the same order.
@@ -81,7 +102,9 @@ class Message:
     severity: Severity
     status: str = "firing"
     html: str | None = None
+    sheet: Sheet | None = None
     link: str | None = None
+    link_label: str = ""
     thread: str | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
     params: Mapping[str, str] = field(default_factory=dict)

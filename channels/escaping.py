@@ -4,6 +4,7 @@ Where a provider honours no escape character, U+200B (nothing to see) breaks the
 """
 
 import re
+import unicodedata
 
 GAP = "\u200b"
 
@@ -22,6 +23,28 @@ _ENTITY = re.compile(r"&(?=#?\w+;)")
 _LINE_START = re.compile(r"(?m)^([ \t]*)(?=[#>])")
 _EMOJI_NAME = re.compile(r":(?=[A-Za-z_]+:)")
 
+# What chat clients make links of by themselves: schemes, names under the usual top levels, names with a path.
+_SCHEME = re.compile(r"(?i)\b(https?|ftp|file|ws|wss|tel|sms|mailto|javascript|data|dingtalk|lark|weixin):")
+_HOST = re.compile(
+    r"(?i)(?<=[\w\u0080-\uffff-])\.(?=(?:com|cn|net|org|gov|edu|io|cc|co|me|tv|top|xyz|info|biz|vip|app|dev|ai|site|online"
+    r"|shop|store|club|tech|fun|live|work|link|click|icu|ltd|pro|mobi|asia|hk|tw|jp|kr|sg|uk|us|eu|de|fr|ru|in|tk"
+    r"|ml|ga|cf|gq|pw|ly|gl|gg|sh|to|is|im|la|so|zip|mov)(?![\w-]))|(?<=\bwww)\.|(?<=\w)\.(?=[a-z]{2,}[:/][\w/])"
+)
+_PHONE = re.compile(r"(?<![\w.])(\+?\d{3})(?=[\d-]*\d)(?=(?:-?\d){4,17}(?!\w))")
+
+# What is read aloud.
+MAX_NUMBER = 12  # digits, one by one
+_PICTOGRAPHS = re.compile(
+    "[\U0001f000-\U0001faff\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2b00-\u2bff\ufe0e\ufe0f\u200d]"
+)
+_ADDRESS = re.compile(r"(?i)\b[a-z][a-z+.-]*://\S*|\bwww\.\S+|\S+@\S+\.\S+")
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s?[%％]")
+_OPAQUE = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])[A-Za-z0-9_]{16,}\b")
+_LONG_NUMBER = re.compile(r"\d{5,}")
+_PAUSES = re.compile(r"\s*[()（）\[\]【】:：;；·|→\n]+\s*")
+_DOTS = re.compile(r"(?<=\d)\.(?=\d+\.\d)|(?<=\.\d)\.(?=\d)|(?<=[^\W\d])\.(?=\w)|(?<=\w)\.(?=[^\W\d])")
+_DOUBLED = re.compile(r"([，。；,.;!?])[，。；,.; ]+(?=[，。；,.;!?])|(?<=[。.!?])[，,；; ]*[，,；;]")
+
 
 def clean(text: str) -> str:
     """Without escape sequences, control and direction characters; every line break is one newline."""
@@ -37,6 +60,12 @@ def one_line(text: str, limit: int) -> str:
     """A title: clean, one line, at most `limit` characters."""
     words = " ".join(clean(text).split())
     return words if len(words) <= limit else words[: limit - 1] + "…"
+
+
+def unlinked(text: str) -> str:
+    """Clean text in which addresses and phone numbers can be read but not tapped."""
+    text = _SCHEME.sub(r"\1" + GAP + ":", text)
+    return _PHONE.sub(r"\1" + GAP, _HOST.sub(GAP + ".", text))
 
 
 def unmention(text: str) -> str:
@@ -72,3 +101,33 @@ def lark(text: str) -> str:
     text = re.sub(r"[&<>*_~`\[\]\\#]", lambda found: f"&#{ord(found[0])};", clean(text))
     text = re.sub(r"(?m)^([ \t]*)-", r"\g<1>&#45;", text)
     return _EMOJI_NAME.sub("&#58;", text).replace("@", "@" + GAP)
+
+
+def sms(text: str) -> str:
+    """For text messages: no pictographs, and nothing that a phone makes a link of."""
+    return unlinked(_PICTOGRAPHS.sub("", clean(text)))
+
+
+def spoken(text: str, language: str) -> str:
+    """Words and numbers to be read aloud: no address, id or symbol. `language`: `zh` or `en`."""
+    text = _ADDRESS.sub(" ", _PICTOGRAPHS.sub("", clean(text)))
+    percent, comma = ("百分之{}", "，") if language == "zh" else ("{} percent", ", ")
+    text = _PERCENT.sub(lambda found: percent.format(found[1]), text)
+    text = _OPAQUE.sub(" ", text)
+    text = _LONG_NUMBER.sub(lambda found: " ".join(found[0]) if len(found[0]) <= MAX_NUMBER else " ", text)
+    text = _DOTS.sub(" ", _PAUSES.sub(comma, text))
+    return " ".join("".join(char if _is_spoken(char) else " " for char in text).split())
+
+
+def tidy(text: str, limit: int) -> str:
+    """What is read aloud as one line of sentences, at most `limit` characters, cut after a whole sentence."""
+    text = " ".join(text.split())
+    text = _DOUBLED.sub(r"\1", re.sub(r" ?([，。；,.;!?])", r"\1", text))
+    if len(text) <= limit:
+        return text
+    end = max(text.rfind(stop, 0, limit) for stop in "。.")
+    return text[: end + 1 if end > 0 else limit]
+
+
+def _is_spoken(char: str) -> bool:
+    return char.isalnum() or char in "，。、？！,.?! " or unicodedata.combining(char) > 0

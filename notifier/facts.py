@@ -1,9 +1,11 @@
 """What a message says of an alert, by the names that templates use. Pure, for data of any shape.
 
-Names: `item`, `items`, `resolved`, `title`, `reason`, `detail`, `text`; `culprit`, `rank`, `pod`, `node`;
-`channel`, `kind`; `fault`, `decision`, `why`, `advice`; `downtime`, `steps_lost`, `step`; `job`, `run`,
-`scope`; `time`, `delay`, `evidence`, `labels`, `link`, `id`. What is not known is empty. All are text of one
-line, but for `text` (several) and the lists `items`, `evidence` and `labels`.
+Names: `item`, `items`, `severity`, `resolved`, `title`, `what`, `reason`, `detail`, `text`; `culprit`,
+`rank`, `pod`, `node`, `who` (these three in short); `channel`, `kind`; `fault`, `decision`, `action`,
+`restart_no`, `budget_left`, `why`, `advice`; `downtime`, `steps_lost`, `step`; `job`, `run`, `scope`; `time`,
+`delay`, `evidence`, `labels`, `link`, `id`.
+What is not known is empty. All are text of one line, but for `text` (several), the lists `items`, `evidence`
+and `labels`, and `resolved` (true or false). `title` is `what` with its sign and the job.
 """
 
 import re
@@ -12,7 +14,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from notifier.wording import CUSTOM, MAX_LINE, RESOLVED, AlertView, Speaker, clip, mapping, one_line, text
+from notifier.wording import (
+    CUSTOM,
+    MAX_LINE,
+    RESOLVED,
+    AlertView,
+    Speaker,
+    clip,
+    mapping,
+    one_line,
+    severity_of,
+    text,
+)
 
 MAX_TEXT = 4000
 MAX_EVIDENCE = 6
@@ -35,9 +48,10 @@ def facts_of(view: AlertView, speaker: Speaker) -> Facts:
 
 def bare_facts(view: AlertView, speaker: Speaker) -> Facts:
     """When the data cannot be read at all: that something happened, and when."""
+    what = one_line(f"{view.severity} {view.item}")
     return {
-        "item": view.item, "title": one_line(f"{view.severity} {view.item}"), "text": "", "evidence": [],
-        "time": speaker.time(view.created_at), "link": None,
+        "item": view.item, "title": what, "what": what, "text": "", "evidence": [],
+        "severity": severity_of(view.severity).value, "time": speaker.time(view.created_at), "link": None,
     }  # fmt: skip
 
 
@@ -71,6 +85,7 @@ def _lines(facts: Mapping[str, Any], speaker: Speaker) -> dict[str, str]:
     step = f"step {facts['step']}" if facts.get("step") else ""
     labels = [f"{name} = {value}" for name, value in facts.get("labels", ())]
     names = ", ".join([facts.get("item", ""), *facts.get("items", ())])
+    names = say["in_scope"].join((names, "")).format(scope=say["severities"][facts["severity"]])
     return {
         "was": facts.get("reason", "") if facts.get("item") == RECOVERED else "",
         "job_line": " · ".join(part for part in (job, run, step) if part and job),
@@ -105,8 +120,10 @@ class _Reader:
         return {
             "item": one_line(view.item),
             "items": [one_line(item) for item in view.items],
+            "severity": severity_of(view.severity).value,
             "resolved": self.is_over,
             "title": say.title(view),
+            "what": say.happened(view),
             "reason": say.said(self.event.get("reason")),
             **self._words(),
             **self._who(),
@@ -138,6 +155,9 @@ class _Reader:
         """Rank, pod and node at fault; without a fault event those that the labels name, and no culprit."""
         culprit = mapping(self.event.get("culprit")) if self.event else self.labels
         who = {name: one_line(culprit.get(name), 100) for name in ("rank", "pod", "node")}
+        who["who"] = " ".join(
+            part for part in (f"rank {who['rank']}" if who["rank"] else "", who["node"] or who["pod"]) if part
+        )
         if not self.event:
             return {**who, "culprit": ""}
         named = [("rank", "rank"), ("pod", "Pod"), ("node", self.speaker.words["node"])]
@@ -158,9 +178,13 @@ class _Reader:
     def _decision(self) -> dict[str, str]:
         decision = mapping(self.event.get("decision"))
         if self.is_over:
-            return {"decision": "", "why": "", "advice": ""}
+            return dict.fromkeys(("decision", "action", "restart_no", "budget_left", "why", "advice"), "")
+        action = one_line(decision.get("action"), 60)
         return {
             "decision": self._action(decision),
+            "action": str(self.speaker.words["actions"].get(action, action)),
+            "restart_no": one_line(decision.get("restart_no"), 20) if action in RESTARTS else "",
+            "budget_left": one_line(decision.get("budget_left"), 20) if action in RESTARTS else "",
             "why": self.speaker.said(decision.get("why")),
             "advice": self.speaker.said(self.event.get("advice")),
         }

@@ -81,9 +81,10 @@ class Speaker:
         """One line: how grave it is, what happened, to which job (or whatever it is about)."""
         sign = RESOLVED_SIGN if view.status == RESOLVED else SIGNS[severity_of(view.severity)]
         about = one_line(mapping(view.job).get("name")) or self._about(view)
-        return one_line(f"{sign} {self._happened(view)}" + (f" · {about}" if about else ""), MAX_TITLE)
+        return one_line(f"{sign} {self.happened(view)}" + (f" · {about}" if about else ""), MAX_TITLE)
 
-    def _happened(self, view: AlertView) -> str:
+    def happened(self, view: AlertView) -> str:
+        """The item in words, or an alert's own title."""
         is_custom = view.item not in self.words["items"] or view.item == CUSTOM
         words = one_line(view.title) if is_custom else ""
         words = words or str(self.words["items"].get(view.item, self.words["items"][CUSTOM]))

@@ -107,7 +107,7 @@ def test_data_stay_data_in_a_digest_and_in_built_in_text(
     for few in (views[:5], views):
         message = render_digest(few, "dlv_9", ADAPTERS[kind], "zh", SHANGHAI, PUBLIC).message
         calm(kind, message.html or message.text)
-    monkeypatch.setattr("notifier.rendering.FOLDER", str(tmp_path))  # no template at all
+    monkeypatch.setattr("notifier.forms.FOLDER", str(tmp_path))  # no template at all
     for view in views:
         rendered = render(view, ADAPTERS[kind], "zh", SHANGHAI, PUBLIC)
         assert rendered.template_error is not None

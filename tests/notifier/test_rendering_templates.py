@@ -8,7 +8,7 @@ import pytest
 
 import templates
 from channels.registry import ADAPTERS
-from notifier import rendering
+from notifier import forms
 from notifier.items import ITEMS
 from notifier.rendering import render, render_digest
 from tests.notifier.dialects import READERS
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The templates, to be broken."""
     own = tmp_path / "templates"
     shutil.copytree(GIVEN, own, ignore=shutil.ignore_patterns("console", "__pycache__"))
-    monkeypatch.setattr(rendering, "FOLDER", str(own))
+    monkeypatch.setattr(forms, "FOLDER", str(own))
     return own
 
 
