@@ -71,6 +71,7 @@ class Account:
     fates: dict[str, Fate] = field(default_factory=dict)
     is_limited: bool = True
     lines: list[Line] = field(default_factory=list)
+    nonces: set[str] = field(default_factory=set)  # of signatures, none of which is taken twice
     lock: threading.Lock = field(default_factory=threading.Lock)  # held while a request is judged
     _numbers: "count[int]" = field(default_factory=lambda: count(1))
 

@@ -1,0 +1,161 @@
+"""What Aliyun's answers and receipts mean, as tables. A code that stands in none of them is temporary."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from channels.answers import REFUSED, TEMPORARY, TOO_LONG, Verdict
+from channels.base import Outcome, Recipient, Sent
+from channels.telecom.base import PHONE, SMS
+from channels.telecom.exchange import ACCEPTED
+
+HOUR = timedelta(hours=1)
+NEVER_AFTER = timedelta(minutes=5)  # what is not in its books by then did not arrive
+
+
+def _broken(hint: str) -> Verdict:
+    return Verdict(Outcome.CHANNEL_BROKEN, hint=hint)
+
+
+def _throttled(wait: timedelta) -> Verdict:
+    return Verdict(Outcome.THROTTLED, retry_after=wait, repeated_after=wait)
+
+
+PERMISSION = _broken("the RAM user lacks AliyunDysmsFullAccess or AliyunDyvmsFullAccess")
+BALANCE = _broken("the account has no money left")
+PRODUCT = _broken("the account has not opened this service")
+ACCOUNT = _broken("the account behind access_key_id does not exist or is suspended")
+KEY_ID = _broken("access_key_id is wrong or disabled")
+KEY_SECRET = _broken("access_key_secret is wrong")
+CLOCK = _broken("this machine's clock is off")
+SIGN = _broken("sign_name is not an approved signature of this account")
+TEMPLATE = _broken("template_id is not an approved template of this account")
+PARAMS = _broken("params do not fit the template's variables")
+
+# What both services answer; HTTP 200 for the first group, 4xx and 5xx for the second, the gateway's own.
+# help.aliyun.com/document_detail/101346.html (texts), help.aliyun.com/document_detail/178344.html (calls)
+COMMON: Mapping[str, Verdict] = {
+    "OK": ACCEPTED,  # accepted, not delivered: the receipt tells
+    "isp.RAM_PERMISSION_DENY": PERMISSION,
+    "isv.OUT_OF_SERVICE": BALANCE,  # stopped for want of money, even with texts left in a package
+    "isv.AMOUNT_NOT_ENOUGH": BALANCE,
+    "isv.PRODUCT_UN_SUBSCRIPT": PRODUCT,
+    "isv.PRODUCT_UNSUBSCRIBE": PRODUCT,
+    "isv.ACCOUNT_NOT_EXISTS": ACCOUNT,
+    "isv.ACCOUNT_ABNORMAL": ACCOUNT,
+    "isv.DENY_IP_RANGE": _broken("Aliyun refuses senders outside mainland China"),
+    "isv.INVALID_PARAMETERS": REFUSED,
+    "isv.MOBILE_NUMBER_ILLEGAL": REFUSED,
+    "isv.MOBILE_COUNT_OVER_LIMIT": REFUSED,
+    "isv.BLACK_KEY_CONTROL_LIMIT": REFUSED,  # a word in a variable, or the number, is on a black list
+    "isv.PARAM_NOT_SUPPORT_URL": REFUSED,
+    "isv.PARAM_LENGTH_LIMIT": TOO_LONG,
+    "isv.TEMPLATE_MISSING_PARAMETERS": PARAMS,
+    "isv.INVALID_JSON_PARAM": PARAMS,
+    "isp.SYSTEM_ERROR": TEMPORARY,
+    "isv.SYSTEM_ERROR": TEMPORARY,  # the same, as calls spell it
+    "isp.GATEWAY_ERROR": TEMPORARY,  # alibabacloud.com/help/doc-detail/116206.htm
+    # The gateway: https://error-center.aliyun.com/api/status/commonErrors
+    "ServiceUnavailable": TEMPORARY,
+    "InternalError": TEMPORARY,
+    "Throttling": _throttled(timedelta(seconds=5)),
+    "Throttling.User": _throttled(timedelta(seconds=5)),
+    "Throttling.Api": _throttled(timedelta(seconds=5)),
+    "SignatureDoesNotMatch": KEY_SECRET,
+    "IncompleteSignature": KEY_SECRET,
+    "InvalidAccessKeyId.NotFound": KEY_ID,
+    "InvalidAccessKeyId.Inactive": KEY_ID,
+    "Forbidden": PERMISSION,
+    "Forbidden.RAM": PERMISSION,
+    "NoPermission": PERMISSION,
+    "InvalidTimeStamp.Expired": CLOCK,
+    "InvalidTimeStamp.Format": CLOCK,
+    "SignatureNonceUsed": TEMPORARY,  # signed anew, it passes
+}
+
+# help.aliyun.com/document_detail/101346.html
+TEXTS: Mapping[str, Verdict] = {
+    "isv.SMS_SIGNATURE_ILLEGAL": SIGN,
+    "isv.SMS_SIGN_ILLEGAL": SIGN,
+    "isv.SIGN_STATE_ILLEGAL": SIGN,
+    "isv.SMS_SIGNATURE_SCENE_ILLEGAL": _broken("sign_name is not for notifications"),
+    "isv.SMS_TEMPLATE_ILLEGAL": TEMPLATE,
+    "isv.TEMPLATE_PARAMS_ILLEGAL": REFUSED,  # a value breaks the rule of its variable
+    "isv.EXTEND_CODE_ERROR": PARAMS,
+    "isv.DOMESTIC_NUMBER_NOT_SUPPORTED": _broken("the template is for numbers outside mainland China only"),
+    "isv.SMS_CONTENT_ILLEGAL": REFUSED,
+    "isv.DAY_LIMIT_CONTROL": _throttled(HOUR),  # the account's own limit for the day
+    "isv.MONTH_LIMIT_CONTROL": _broken("the limit of texts a month, set in the console, is reached"),
+    "MOBILE_NOT_ON_SERVICE": REFUSED,
+    "MOBILE_SEND_LIMIT": _throttled(HOUR),
+}
+
+# help.aliyun.com/document_detail/178344.html
+CALLS: Mapping[str, Verdict] = {
+    "isv.TTS_TEMPLATE_ILLEGAL": TEMPLATE,
+    "isv.TEMPLATE_ILLEGAL": TEMPLATE,
+    "isv.TEMPLATE_PARAMS_ILLEGAL": REFUSED,  # a forbidden word in a variable
+    "isv.DISPLAY_NUMBER_ILLEGAL": _broken("called_show_number is not a number of this account"),
+    "isv.BILLID_NOT_EXIST": _broken("called_show_number belongs to another account"),
+    "isv.COMPLAINT_REJECT": REFUSED,  # somebody complained of calls from or to this number
+    "isv.VOICE_ROBOT_CALLEE_LIMIT": REFUSED,
+    "isv.VOICE_CALL_FAIL": TEMPORARY,
+    # Quiet hours: it is tried until the call is too old, and people further down are called meanwhile.
+    "isv.VOICE_ROBOT_NOT_PERIOD": _throttled(timedelta(minutes=10)),
+    "isv.VOICE_CALL_PERIOD_ERROR": _throttled(timedelta(minutes=10)),
+}
+TABLES: Mapping[str, Mapping[str, Verdict]] = {SMS: {**COMMON, **TEXTS}, PHONE: {**COMMON, **CALLS}}
+
+# "触发天级流控Permits:10", "触发小时级流控Permits:5", "触发分钟级流控Permits:1": only the words tell which.
+# Its windows slide, so that there is room again before a whole one has gone by.
+FLOW = "isv.BUSINESS_LIMIT_CONTROL"
+LEVELS = (
+    ("分钟|minute", timedelta(minutes=1)),
+    ("小时|hour", timedelta(minutes=20)),
+    ("天级|日级|day", timedelta(hours=2)),
+)
+
+# SendStatus of a text: help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails
+WAITING, FAILED, DONE = 1, 2, 3
+
+# The end of a call: help.aliyun.com/document_detail/55085.html. An end that is not listed was no answer.
+HEARD = {
+    "200000": "heard to the end",
+    "200001": "hung up before the end",  # it was picked up: somebody knows
+}
+# "200": taken, and its end not known yet (help.aliyun.com/zh/vms/support/api-sdk-faq); the rest: under way
+# (help.aliyun.com/document_detail/112804.htm).
+UNDER_WAY = frozenset({"", "200", "200100", "200101", "200102", "200103", "200201", "300000", "9996"})
+
+
+def verdict(kind: str, code: str | None, said: str) -> Verdict | None:
+    if code == FLOW:
+        fits = (wait for words, wait in LEVELS if re.search(words, said, re.IGNORECASE))
+        wait = next(fits, timedelta(minutes=20))
+        return _throttled(wait)
+    if code is not None and code.startswith("Throttling."):
+        return COMMON["Throttling"]
+    return TABLES[kind].get(code or "")
+
+
+def text_receipt(one: Sent, rows: Sequence[Mapping[str, Any]], now: datetime) -> Recipient | None:
+    """`rows` are those of this text, if the provider has any."""
+    if not rows:
+        if one.message_id or now - one.at < NEVER_AFTER:
+            return None
+        return Recipient(one.to, Outcome.TEMPORARY, "never_arrived")
+    status, code = rows[0].get("SendStatus"), str(rows[0].get("ErrCode") or "") or None
+    if status == DONE:
+        return Recipient(one.to, Outcome.DELIVERED, code, one.message_id)
+    if status == FAILED:
+        return Recipient(one.to, Outcome.REFUSED, code, one.message_id)
+    # Its answer was lost, and it has it all the same: from now on it waits like any other.
+    return None if one.message_id else Recipient(one.to, Outcome.ACCEPTED, code)
+
+
+def call_receipt(one: Sent, state: Mapping[str, Any]) -> Recipient | None:
+    code = str(state.get("state") or "")
+    if code in UNDER_WAY:
+        return None
+    return Recipient(one.to, Outcome.DELIVERED if code in HEARD else Outcome.REFUSED, code, one.message_id)
