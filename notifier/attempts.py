@@ -1,24 +1,21 @@
-"""Attempt rows: the intent before a send, the answer after it, and the doubt where a worker died between.
-
-Also the channel's pace, which is counted from them.
-"""
+"""Attempt rows: the intent before a send, the answer after it, and the doubt where a worker died between."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import Table, bindparam, func, or_, select, update
+from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.orm import Session
 
 from channels.base import Answer, Limit, Outcome
-from notifier import pace, retry
+from notifier import meters, retry
 from notifier.leases import LEASE
 from notifier.model import Attempt, Delivery
+from notifier.pace import Book, Lane
 from notifier.storage import Instant
 
 WORKER_LOST = "worker_lost"
-LONGEST_SEND = timedelta(minutes=10)  # a mail to a slow server
 TRIGGER_RETRY = "retry"
 
 
@@ -62,7 +59,10 @@ class Intent:
     """What is about to be sent. `sends`: how many more parts this try needs; their turns are checked.
 
     Attributes:
-        limits: the provider's; empty where this send's turn was taken by the claim.
+        meters: recipient (of a robot: "") → by what a send to it counts, of those addressed.
+        limits: by meter; what has none is not counted.
+        is_promised: its turn was taken before, by the claim or with the first part, and is not checked.
+        lane: which places are for it.
         message: the delivery's message from now on, or None to leave it.
     """
 
@@ -74,26 +74,32 @@ class Intent:
     parts: int
     trigger: str
     possible_duplicate: bool
-    limits: Sequence[Limit] = ()
+    meters: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, Sequence[Limit]] = field(default_factory=dict)
+    is_promised: bool = True
+    lane: Lane = Lane.SINGLE
     sends: int = 1
     message: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class Written:
-    """The intent's attempt; or None, because the lease is lost or, with a moment, the turn comes then."""
+    """The intent's attempt; or None, because the lease is lost or, with a moment, the turn comes then.
+
+    `blocked`: the recipients that are not to be sent to now, and when there is room for them again. Who is
+    addressed and not in it counts as sent to.
+    """
 
     attempt_id: int | None
     turn_at: datetime | None = None
+    blocked: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def intend(session: Session, intent: Intent, now: datetime) -> Written:
-    """Write down that a send begins, if the delivery is still ours and the channel's pace allows it."""
-    if intent.limits:
-        sends = under_way(session, intent.channel_id, intent.limits, now, but=intent.delivery_id)
-        turn = pace.turns(intent.limits, sends, now, intent.sends)[-1]
-        if turn > now:
-            return Written(None, turn)
+    """Write down that a send begins, if the delivery is still ours and the limits allow it."""
+    blocked = {} if intent.is_promised else _blocked(session, intent, now)
+    if blocked and len(blocked) == len(intent.meters):
+        return Written(None, min(blocked.values()), blocked)
     ours = {"id_": intent.delivery_id, "token": intent.token, "count": intent.n}
     ours |= {"now": now, "until": now + LEASE}
     if intent.message is None:
@@ -117,7 +123,10 @@ def intend(session: Session, intent: Intent, now: datetime) -> Written:
             "recipients": [],
         },
     )
-    return Written(made.scalar_one())
+    attempt_id = made.scalar_one()
+    used = {meter for to, meter in intent.meters.items() if to not in blocked and intent.limits.get(meter)}
+    meters.use(session, used, attempt_id, now)
+    return Written(attempt_id, blocked=blocked)
 
 
 def complete(session: Session, attempt_id: int, answer: Answer, now: datetime) -> None:
@@ -134,33 +143,6 @@ def complete(session: Session, attempt_id: int, answer: Answer, now: datetime) -
         "got": answer.response,
     }
     session.execute(_COMPLETE, values)
-
-
-def under_way(
-    session: Session, channel_id: str, limits: Sequence[Limit], now: datetime, *, but: str = ""
-) -> list[datetime | None]:
-    """All sends that count against the limits: those answered, those under way, those promised by claims.
-
-    `but`: a delivery whose own promise does not count.
-    """
-    since = now - pace.horizon(limits)
-    sent = select(Attempt.finished_at).where(
-        Attempt.channel_id == channel_id,
-        Attempt.started_at > since - LONGEST_SEND,
-        or_(Attempt.finished_at.is_(None), Attempt.finished_at > since),
-    )
-    found: list[datetime | None] = list(session.scalars(sent))
-    begun = (Attempt.delivery_id == Delivery.id) & (Attempt.lease_token == Delivery.lease_token)
-    claimed = (
-        select(func.coalesce(func.max(Attempt.parts) - func.max(Attempt.part), 1))
-        .select_from(Delivery)
-        .outerjoin(Attempt, begun)
-        .where(Delivery.channel_id == channel_id, Delivery.state == "sending", Delivery.id != but)
-        .group_by(Delivery.id)
-    )
-    for promised in session.scalars(claimed):
-        found += [None] * promised
-    return found
 
 
 def give_up_lost(session: Session, row: Delivery, now: datetime) -> int:
@@ -195,3 +177,14 @@ def was_throttled(session: Session, attempt_id: int | None) -> bool:
     )
     last = session.scalars(before.order_by(Attempt.started_at.desc(), Attempt.id.desc()).limit(1)).first()
     return last == Outcome.THROTTLED
+
+
+def _blocked(session: Session, intent: Intent, now: datetime) -> dict[str, datetime]:
+    """The recipients for whom there is no room now, and when there is."""
+    limited = {meter: limits for meter, limits in intent.limits.items() if limits}
+    meters.lock(session, limited)
+    turns = {}
+    for meter, limits in limited.items():
+        sent = meters.sends(session, meter, limits, now, but=intent.delivery_id)
+        turns[meter] = Book(limits, sent, now).turn(intent.lane, intent.sends)
+    return {to: turns[meter] for to, meter in intent.meters.items() if turns.get(meter, now) > now}

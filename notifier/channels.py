@@ -14,6 +14,7 @@ from channels.base import ChannelConfig
 from channels.config import join, masked, merge, split
 from channels.registry import ADAPTERS, adapter
 from channels.transport import ForbiddenTarget, Network, check_target
+from notifier import meters
 from notifier.auth import Principal
 from notifier.documents import Body, ChannelName, Document, Moment, Scope, TimeZone, scope_of, split_scope
 from notifier.doorbell import shard_of
@@ -189,6 +190,7 @@ class Editing:
         row.language, row.timezone, row.enabled = body.language, body.timezone, body.enabled
         row.version += 1
         row.updated_at = self.now
+        meters.register(self.session, row.id, want.config)
 
 
 def find(session: Session, principal: Principal, name: str, scope: str | None = None) -> Channel:

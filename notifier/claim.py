@@ -15,14 +15,15 @@ from sqlalchemy.orm import Session
 
 from channels.base import Adapter
 from channels.registry import ADAPTERS
-from notifier import pace, retry
-from notifier.attempts import give_up_lost, under_way
+from notifier import meters, retry
+from notifier.attempts import give_up_lost
 from notifier.channels import DISABLED
 from notifier.digests import UNSENT, gather
 from notifier.doorbell import SHARDS, move_on
 from notifier.fallback import hold
 from notifier.leases import LEASE, Slots
 from notifier.model import Channel, Delivery
+from notifier.pace import Book, Lane, Pace
 from notifier.plan import RELEASED, Candidate, Plan, plan
 from notifier.settle import GONE, OPEN, close, expire
 
@@ -174,10 +175,20 @@ class Claiming:
 
     def _turns(self, channel: Channel, adapter: Adapter, count: int) -> list[datetime]:
         start = max(self.now, channel.paused_until or self.now)
-        if not adapter.limits and start == self.now:
+        found = meters.of(self.session, [channel.id])[channel.id]
+        limits = meters.limits(adapter, found, self.now)
+        if not any(limits.values()) and start == self.now:
             return []
-        sends = under_way(self.session, channel.id, adapter.limits, self.now) if adapter.limits else ()
-        return pace.turns(adapter.limits, sends, start, count)
+        meters.lock(self.session, found)
+        books = {
+            meter: Book(some, meters.sends(self.session, meter, some, self.now) if some else (), start)
+            for meter, some in limits.items()
+        }
+        known, turns = Pace(books, start), []
+        for _ in range(count):
+            turns.append(known.turn(Lane.CRITICAL_DIGEST))
+            known.take(Lane.CRITICAL_DIGEST, turns[-1])
+        return turns
 
     def _lease(self, ids: Sequence[str]) -> list[Delivery]:
         if not ids:

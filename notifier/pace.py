@@ -1,17 +1,74 @@
-"""How many sends a channel has left, and when the next ones may leave. Pure.
+"""When a provider's limits let the next sends leave, and for which kind of message a place is kept. Pure.
 
 The provider counts when a request arrives, which is somewhere between our start and its answer. So a send
 occupies its place until a whole window after its answer, and one without an answer as if it came now.
 """
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from channels.base import Limit
 
 MARGIN = 0.1  # of the window, for clocks that do not agree
 MAX_MARGIN = timedelta(seconds=1)
+SHARE = 5  # a fifth of a limit is kept for what is critical, another one for digests
+MAX_PARTS = 3  # of one message; a share that cannot take them is no place for digests
+DIGEST = "digest:"  # how the order key of a delivery begins that tells of several keys
+
+
+class Lane(StrEnum):
+    """What a send is, as far as places are kept for it."""
+
+    SINGLE = "single"
+    DIGEST = "digest"
+    CRITICAL = "critical"
+    CRITICAL_DIGEST = "critical_digest"
+
+
+@dataclass(frozen=True)
+class Send:
+    """One that counts. `at`: when it was answered; None: it is under way, or promised."""
+
+    lane: Lane
+    at: datetime | None
+
+
+@dataclass(frozen=True)
+class Cap:
+    """Sends of these lanes together are at most `count` in any window."""
+
+    lanes: frozenset[Lane]
+    count: int
+
+
+def lane_of(severity: str, order_key: str) -> Lane:
+    """The lane of a delivery."""
+    is_digest = order_key.startswith(DIGEST)
+    if severity == "critical":
+        return Lane.CRITICAL_DIGEST if is_digest else Lane.CRITICAL
+    return Lane.DIGEST if is_digest else Lane.SINGLE
+
+
+def caps(limit: Limit, lane: Lane) -> tuple[Cap, ...]:
+    """What a send of this lane must keep to. The last place of all is for what is critical."""
+    critical = limit.count // SHARE
+    digest = critical if critical >= MAX_PARTS else 0
+    whole = Cap(frozenset(Lane), limit.count)
+    normal = Cap(frozenset({Lane.SINGLE, Lane.DIGEST}), limit.count - critical)
+    alone = Cap(frozenset({Lane.SINGLE, Lane.CRITICAL}), limit.count - digest)
+    match lane:
+        case Lane.SINGLE:
+            singles = Cap(frozenset({Lane.SINGLE}), limit.count - critical - digest)
+            return (singles, normal, alone, whole)
+        case Lane.DIGEST:
+            return (normal, Cap(frozenset(Lane), limit.count - min(critical, 1)))
+        case Lane.CRITICAL:
+            return (alone, whole)
+        case Lane.CRITICAL_DIGEST:
+            return (whole,)
 
 
 def horizon(limits: Sequence[Limit]) -> timedelta:
@@ -19,23 +76,68 @@ def horizon(limits: Sequence[Limit]) -> timedelta:
     return max((_span(limit) for limit in limits), default=timedelta(0))
 
 
-def turns(
-    limits: Sequence[Limit], sends: Iterable[datetime | None], start: datetime, count: int
-) -> list[datetime]:
-    """When each of the next `count` sends may leave, `start` at the earliest.
+class Book:
+    """The sends that count under one meter, and those that are planned on top of them.
 
-    `sends` are the moments at which earlier ones were answered, None for those under way or promised.
+    `start` is the earliest moment of the next one.
     """
-    taken = sorted(start if moment is None else moment for moment in sends)
-    found: list[datetime] = []
-    for _ in range(count):
-        turn = start
-        for limit in limits:
-            if len(taken) >= limit.count:
-                turn = max(turn, taken[-limit.count] + _span(limit))
-        found.append(turn)
-        insort(taken, turn)
-    return found
+
+    def __init__(self, limits: Sequence[Limit], sends: Iterable[Send], start: datetime) -> None:
+        self.limits, self._start = limits, start
+        self._taken: dict[Lane, list[datetime]] = {lane: [] for lane in Lane}
+        for send in sends:
+            self.take(send.lane, start if send.at is None else send.at)
+
+    def turn(self, lane: Lane, parts: int = 1) -> datetime:
+        """When so many may leave together."""
+        turn = self._start
+        for limit in self.limits:
+            for cap in caps(limit, lane):
+                taken = self._of(cap.lanes)
+                nth = max(cap.count - parts, 0) + 1  # the latest that must be out of the window by then
+                if len(taken) >= nth:
+                    turn = max(turn, taken[-nth] + _span(limit))
+        return turn
+
+    def take(self, lane: Lane, moment: datetime, parts: int = 1) -> None:
+        """So many leave then."""
+        for _ in range(parts):
+            insort(self._taken[lane], moment)
+
+    def last(self, lane: Lane) -> datetime | None:
+        """When the last one of this lane left."""
+        return self._taken[lane][-1] if self._taken[lane] else None
+
+    def _of(self, lanes: Iterable[Lane]) -> list[datetime]:
+        return sorted(moment for lane in lanes for moment in self._taken[lane])
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The books of all meters of a channel. A message may leave as soon as one of them has a place for it:
+    who has none is told later."""
+
+    books: Mapping[str, Book]
+    start: datetime
+
+    @property
+    def is_limited(self) -> bool:
+        return any(book.limits for book in self.books.values())
+
+    def turn(self, lane: Lane, parts: int = 1) -> datetime:
+        return min((book.turn(lane, parts) for book in self.books.values()), default=self.start)
+
+    def take(self, lane: Lane, moment: datetime, parts: int = 1) -> None:
+        for book in self.books.values():
+            book.take(lane, moment, parts)
+
+    def last(self, lane: Lane) -> datetime | None:
+        found = (book.last(lane) for book in self.books.values())
+        return max((moment for moment in found if moment is not None), default=None)
+
+    @property
+    def widest(self) -> timedelta:
+        return max((limit.per for book in self.books.values() for limit in book.limits), default=timedelta(0))
 
 
 def _span(limit: Limit) -> timedelta:

@@ -9,9 +9,9 @@ from pydantic import Field
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
-from channels.base import Answer, Outcome, Part, Recipient
+from channels.base import Answer, Outcome, Part
 from channels.transport import Network
-from notifier import retry
+from notifier import meters, retry
 from notifier.attempts import Intent, complete, intend
 from notifier.channels import mended
 from notifier.clock import utcnow
@@ -20,8 +20,11 @@ from notifier.ids import new_id
 from notifier.messages import Made, make
 from notifier.model import Alert, Attempt, Channel, Delivery
 from notifier.outbox import Telling, put
+from notifier.pace import Lane
 from notifier.problems import Problem
+from notifier.recipients import TOLD, Audience
 from notifier.rendering import trial_view
+from notifier.rollcall import Rollcall
 from notifier.secretbox import SecretBox
 from notifier.settings import Settings
 from notifier.settle import Settlement, settle
@@ -62,8 +65,10 @@ class Trial:
     channel_id: str
     token: str = field(default_factory=lambda: f"trial-{uuid4()}")
     mends: list[str] = field(default_factory=list)
-    recipients: tuple[Recipient, ...] = ()
+    roll: Rollcall = field(default_factory=Rollcall)
+    receipts_after: tuple[timedelta, ...] = ()
     attempt_id: int | None = None
+    answer: Answer = SENT_NOTHING
     rounds: int = 0
     took_s: float = 0.0
     wake: frozenset[int] = frozenset()
@@ -82,6 +87,7 @@ class Trial:
             if mend is None:
                 return self._end(task, answer, "" if isinstance(made, Answer) else made.note)
             self.mends.append(mend)
+            self.roll.ask_again()
 
     def _begin(self) -> Task:
         with self.bench.store.write() as session:
@@ -98,21 +104,26 @@ class Trial:
 
     def _send(self, task: Task, made: Made) -> Answer:
         self.rounds += 1
-        answer = SENT_NOTHING
+        self.roll.meet(Audience.of(made.adapter, made.config).tested())
+        self.roll.call(made)
+        self.receipts_after = made.adapter.receipt_times(made.config)
         for part in made.parts:
-            self._intend(task, made, part)
-            began = time.monotonic()
-            only = retry.still_to_tell(self.recipients)
-            answer = made.adapter.send(part, made.config, self.bench.network, utcnow(), only)
-            self.took_s += time.monotonic() - began
-            self.recipients = retry.merge(self.recipients, answer.recipients)
-            if answer.outcome not in retry.TOLD or part is made.parts[-1]:
+            if not self._intend(task, made, part):
                 break
-            self._complete(answer)
-        return answer
+            began, now = time.monotonic(), utcnow()
+            answer = made.adapter.send(part, made.config, self.bench.network, now, self.roll.only())
+            self.took_s += time.monotonic() - began
+            self.answer = self.roll.hear(answer, now)
+            if answer.outcome not in TOLD or part is made.parts[-1]:
+                break
+            self._complete(self.answer)
+        return self.answer
 
-    def _intend(self, task: Task, made: Made, part: Part) -> None:
-        is_first = part is made.parts[0]
+    def _intend(self, task: Task, made: Made, part: Part) -> bool:
+        """Whether there is room for it. If not, and nothing was sent yet, there was no test."""
+        counted = self.roll.meters(made.config, self.channel_id)
+        limits = meters.limits(made.adapter, counted.values(), utcnow())
+        at_once, nth = meters.at_once(limits), part.n - 1
         intent = Intent(
             delivery_id=task.row.id,
             channel_id=self.channel_id,
@@ -122,18 +133,24 @@ class Trial:
             parts=part.of,
             trigger=task.row.trigger if self.rounds == 1 else self.mends[-1],
             possible_duplicate=False,
-            limits=made.adapter.limits if is_first else (),
-            sends=len(made.parts),
+            meters=counted,
+            limits=limits,
+            is_promised=nth % at_once > 0,
+            lane=Lane.CRITICAL,
+            sends=min(len(made.parts) - nth, at_once),
             message=made.shown,
         )
         with self.bench.store.write() as session:
             now = self.bench.store.now(session)
             written = intend(session, intent, now)
+            self.roll.block({to: moment for to, moment in written.blocked.items() if to}, now)
             if written.attempt_id is not None:
                 row = session.get_one(Delivery, task.row.id)
                 row.lease_until = row.next_attempt_at = now + LEASE
                 self.attempt_id = written.attempt_id
-                return
+                return True
+            if self.attempt_id is not None:
+                return False
             _forget(session, task.row)
         raise _too_soon((written.turn_at or now) - now)
 
@@ -144,7 +161,7 @@ class Trial:
                 complete(session, attempt_id, answer, self.bench.store.now(session))
 
     def _end(self, task: Task, answer: Answer, note: str) -> TrialDocument:
-        outcome = retry.overall(answer, self.recipients)
+        outcome = self.roll.outcome(answer)
         done = Settlement(
             delivery_id=task.row.id,
             token=self.token,
@@ -153,7 +170,10 @@ class Trial:
             attempt_id=self.attempt_id,
             answer=answer,
             outcome=outcome,
-            recipients=self.recipients,
+            recipients=self.roll.known,
+            sent_at=self.roll.sent_at,
+            free=self.roll.free,
+            receipts_after=self.receipts_after,
             mends=self.mends,
             note=note,
         )

@@ -25,6 +25,7 @@ from sqlalchemy.orm import Session
 from channels.config import split
 from channels.registry import ADAPTERS
 from channels.standin import StandIn
+from notifier import meters
 from notifier.clock import utcnow
 from notifier.doorbell import shard_of
 from notifier.engine import Engine
@@ -71,7 +72,8 @@ class House:
             limited = config.pop("limited", True)
             url = self.providers.robot(kind, limited=limited).url
             config["url" if kind == "webhook" else "webhook_url"] = url
-        plain, secret = split(ADAPTERS[kind].Config(**config))
+        parsed = ADAPTERS[kind].Config(**config)
+        plain, secret = split(parsed)
         now = utcnow()
         channel_id = new_id("chn", now)
         with self.store.write() as session:
@@ -88,6 +90,7 @@ class House:
                     updated_at=now,
                 )
             )
+            meters.register(session, channel_id, parsed)
         return channel_id
 
     def alert(

@@ -9,6 +9,8 @@ import pytest
 from sqlalchemy import select, update
 
 from channels.base import Answer, Outcome
+from channels.registry import ADAPTERS
+from notifier import meters
 from notifier.attempts import Intent, complete, intend
 from notifier.claim import Claim, Claiming, due_shards
 from notifier.clock import utcnow
@@ -43,11 +45,13 @@ def ids(claim: Claim) -> list[str]:
 def begin(house: "House", delivery: str, *, worker: str = "w1", parts: int = 1, part: int = 1) -> int | None:
     """The intent to send a part of it."""
     row = house.row(delivery)
-    intent = Intent(
-        delivery_id=delivery, channel_id=row.channel_id, token=worker, n=row.attempt_count + (part == 1),
-        part=part, parts=parts, trigger="alert", possible_duplicate=False,
-    )  # fmt: skip
     with house.store.write() as session:
+        (meter,) = meters.of(session, [row.channel_id])[row.channel_id]
+        intent = Intent(
+            delivery_id=delivery, channel_id=row.channel_id, token=worker, n=row.attempt_count + (part == 1),
+            part=part, parts=parts, trigger="alert", possible_duplicate=False, meters={"": meter},
+            limits={meter: ADAPTERS[row.kind].limits},
+        )  # fmt: skip
         return intend(session, intent, house.store.now(session)).attempt_id
 
 
@@ -63,13 +67,17 @@ def sent(house: "House", channel: str, count: int, *, ago_s: float) -> None:
     (one,) = house.alert(channel)
     house.edit(one, state="delivered", next_attempt_at=None)
     with house.store.write() as session:
-        session.add_all(
+        attempts = [
             Attempt(
                 delivery_id=one, channel_id=channel, n=1, part=1, parts=1, trigger="alert", lease_token="old",
                 started_at=moment, finished_at=moment, outcome="delivered", recipients=[],
             )
             for _ in range(count)
-        )  # fmt: skip
+        ]  # fmt: skip
+        session.add_all(attempts)
+        session.flush()
+        for attempt in attempts:
+            meters.use(session, meters.of(session, [channel])[channel], attempt.id, moment)
 
 
 def test_what_is_claimed_is_nobody_elses(house: "House") -> None:
