@@ -26,12 +26,15 @@ from channels.addresses import is_listed, parse
 from channels.dialling import ForbiddenTarget, Guard, NotSent, Unanswered
 from channels.transport import Network, Response, host_of, reason_of
 
-__all__ = ["Wire", "confined"]
+__all__ = ["Wire", "answer_to", "confined"]
 
 _WIRE: ContextVar["Wire | None"] = ContextVar("wire", default=None)
 
 # At DEBUG and INFO they tell whole requests: URLs, signatures, numbers, texts.
-TALKERS = ("tencentcloud_sdk_common", "twilio.http_client", "twilio.async_http_client")
+TALKERS = (
+    "tencentcloud_sdk_common", "twilio.http_client", "twilio.async_http_client", "darabonba-core",
+    "baidubce.http.bce_http_client", "baidubce.auth.bce_v1_signer", "baidubce.services.sms.sms_client",
+)  # fmt: skip
 
 
 class Wire:
@@ -184,6 +187,23 @@ def confined(network: Network, timeout_s: float | None = None) -> Iterator[Wire]
         wire.close()
 
 
+def answer_to(call: Callable[[], object], network: Network) -> Response:
+    """The answer to one call of an SDK over `requests`, as it came, whatever the SDK makes of it.
+
+    Raises:
+        NotSent, Unanswered: as `confined`.
+    """
+    with confined(network) as wire:
+        try:
+            call()
+        except Exception:
+            if wire.response is None:
+                raise
+        if wire.response is None:
+            raise NotSent("the client made no request")
+        return wire.response
+
+
 class _Watched(socket.socket):
     """A socket that tells its block when it sends."""
 
@@ -236,6 +256,7 @@ def _install() -> None:
         logging.getLogger(name).addFilter(lambda _record: False)
     _cover_threads()
     sessions.cover(_WIRE.get)
+    sessions.cover_tls(_WIRE.get)
     sys.addaudithook(_audit)
 
 

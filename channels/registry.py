@@ -17,6 +17,8 @@ _CLASSES: Mapping[str, str] = MappingProxyType(
         "feishu": "channels.feishu:Feishu",
         "email": "channels.email:Email",
         "webhook": "channels.webhook:Webhook",
+        "sms": "channels.sms:Sms",
+        "phone": "channels.phone:Phone",
     }
 )
 

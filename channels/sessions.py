@@ -4,6 +4,7 @@
 proxies, certificates and passwords from the environment, follow redirects and read answers of any length.
 """
 
+import ssl
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -45,6 +46,19 @@ def cover(rules: Callable[[], Rules | None]) -> None:
 
     Session.send = confined_send  # type: ignore[method-assign]
     sessions.get_netrc_auth = confined_netrc  # type: ignore[attr-defined, assignment]
+
+
+def cover_tls(rules: Callable[[], Rules | None]) -> None:
+    """http.client alone trusts the system's certificates; PEP 476 names this as the place to change that."""
+    usual = ssl._create_default_https_context  # noqa: SLF001
+
+    def confined_context(*given: Any, **more: Any) -> ssl.SSLContext:
+        rule = rules()
+        if rule is None or rule.network.ca_bundle is None:
+            return usual(*given, **more)
+        return rule.network.tls
+
+    ssl._create_default_https_context = confined_context  # noqa: SLF001
 
 
 def _settings(rule: Rules, url: str) -> dict[str, Any]:

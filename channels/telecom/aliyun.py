@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from channels.answers import Reading, Verdict
 from channels.base import Answer, Limit, Outcome, Recipient, Sent
 from channels.config import secrets_of
-from channels.confined import confined
+from channels.confined import answer_to
 from channels.numbers import Rules, domestic, fitted
 from channels.outcomes import aliyun as codes
 from channels.telecom.base import PHONE, SMS, Order, Telecom
@@ -179,15 +179,7 @@ def _sdk(kind: str, action: str, asked: Mapping[str, Any], config: Any, network:
         NotSent, Unanswered: as `Network.request`.
     """
     client, request, runtime = _prepared(kind, action, asked, config, network)
-    with confined(network) as wire:
-        try:
-            getattr(client, f"{action}_with_options")(request, runtime)
-        except Exception:
-            if wire.response is None:
-                raise
-        if wire.response is None:
-            raise NotSent("the SDK made no request")
-        return wire.response
+    return answer_to(lambda: getattr(client, f"{action}_with_options")(request, runtime), network)
 
 
 def _prepared(kind: str, action: str, asked: Mapping[str, Any], config: Any, network: Network) -> Any:
