@@ -52,6 +52,8 @@ DELIVERED = Verdict(Outcome.DELIVERED)
 TEMPORARY = Verdict(Outcome.TEMPORARY)
 REFUSED = Verdict(Outcome.REFUSED)
 BROKEN = Verdict(Outcome.CHANNEL_BROKEN)
+THROTTLED = Verdict(Outcome.THROTTLED)
+REDIRECTED = Verdict(Outcome.REFUSED, hint="redirects are not followed: give the final URL")
 TOO_LONG = Verdict(Outcome.REFUSED, Mend.SHORTEN)
 BAD_FORM = Verdict(Outcome.REFUSED, Mend.PLAIN_TEXT)
 
@@ -105,7 +107,7 @@ def by_status(response: Response, waited: timedelta | None) -> Verdict:
     """What HTTP alone says of anything but a success."""
     status = response.status
     if 300 <= status < 400:
-        return Verdict(Outcome.REFUSED, hint="redirects are not followed: give the final URL")
+        return REDIRECTED
     if status == 413:
         return TOO_LONG
     if status == 429:

@@ -5,64 +5,35 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from channels import escaping
-from channels.answers import (
-    BAD_FORM,
-    BROKEN,
-    DELIVERED,
-    REFUSED,
-    TEMPORARY,
-    TOO_LONG,
-    Call,
-    Reading,
-    Verdict,
-    as_code,
-    ask,
-    settle,
-)  # fmt: skip
-from channels.base import Adapter, Answer, ChannelConfig, Limit, Mend, Message, Outcome, Part, mentions
+from channels.answers import MAX_WAIT, Call, Reading, Verdict, as_code, ask, settle
+from channels.base import Adapter, Answer, ChannelConfig, Limit, Message, Part, mentions
 from channels.config import secrets_of
-from channels.cutting import MAX_PARTS, PLACEHOLDER, WIDEST_LABEL, body_of, cut, in_json, label, tail_for
+from channels.cutting import (
+    MAX_PARTS,
+    PLACEHOLDER,
+    WIDEST_LABEL,
+    body_of,
+    cut,
+    in_json,
+    label,
+    tail_for,
+    without_link,
+)
 from channels.fields import Keyword, Mobiles, Secret, Url, UserIds, robot_meter, unusual_host
+from channels.outcomes import look_up
+from channels.outcomes.dingtalk import FLOOD, RATE, TABLE
 from channels.transport import Network, Response, encode
 
 HOST = "oapi.dingtalk.com"
 MAX_BODY = 20_000  # bytes of the whole JSON body; above it 460101 (timonwong/prometheus-webhook-dingtalk#30)
 MAX_TITLE = 120
-
-# Over 20 a minute the robot is shut for ten minutes, so a second refusal waits that long.
-RATE = Verdict(Outcome.THROTTLED, retry_after=timedelta(minutes=1), repeated_after=timedelta(minutes=10))
-NO_TOKEN = Verdict(Outcome.CHANNEL_BROKEN, hint="the access token in webhook_url is not known to DingTalk")
-KEYWORD = Verdict(Outcome.REFUSED, hint="the robot asks for a keyword: set the channel's keyword to it")
-SIGNATURE = Verdict(
-    Outcome.CHANNEL_BROKEN, Mend.SIGN_AGAIN, hint="the channel's secret is wrong, or this machine's clock"
-)
-ADDRESS = Verdict(Outcome.CHANNEL_BROKEN, hint="the robot's IP list does not hold this machine's address")
-
-# All of them come with HTTP 200. A code that is not listed is not success.
-OUTCOMES: Mapping[int, Verdict] = {
-    0: DELIVERED,
-    -1: TEMPORARY,  # the system is busy
-    130101: RATE,  # send too fast, exceed 20 times per minute
-    410100: RATE,  # the same in Chinese
-    # The organisation's quota for the month is used up: only another channel helps.
-    90030: Verdict(Outcome.CHANNEL_BROKEN, hint="the organisation's quota of robot messages is used up"),
-    300005: NO_TOKEN,
-    400101: NO_TOKEN,
-    400013: Verdict(Outcome.CHANNEL_BROKEN, hint="the group was disbanded"),
-    400102: Verdict(Outcome.CHANNEL_BROKEN, hint="the robot was stopped"),
-    400106: Verdict(Outcome.CHANNEL_BROKEN, hint="the robot is no longer in the group"),
-    400105: BAD_FORM,  # unknown message type
-    43002: REFUSED,  # not a POST: a relay changed it
-    43004: REFUSED,  # Content-Type
-    460101: TOO_LONG,
-    101002: TOO_LONG,
-}
-BAD_PARAMETER = range(400402, 400500)  # 400402, 400403 "miss param : markdown->text", …
+LINK = "Details"
 
 
 class DingTalkConfig(ChannelConfig):
@@ -103,10 +74,12 @@ class DingTalk(Adapter):
             frame = _payload(message, config, n=n, suffix=WIDEST_LABEL, body=PLACEHOLDER)
             return MAX_BODY - len(encode(frame)) + len(PLACEHOLDER)
 
-        text = body_of(message)
+        has_button = _has_button(message, config)
+        text = without_link(message) if has_button else body_of(message)
         text = text if message.is_plain else _with_breaks(text)
+        tail = tail_for(text, "" if has_button else message.link or "")
         budgets = [budget(n) for n in range(1, MAX_PARTS + 1)]
-        bodies = cut(text, budgets, in_json, tail_for(text, message.link or ""))
+        bodies = cut(text, budgets, in_json, tail, is_marked=not message.is_plain)
         of = len(bodies)
         return [Part(n, of, payload(n, of, body), message) for n, body in enumerate(bodies, 1)]
 
@@ -142,35 +115,20 @@ def signed_url(url: str, config: DingTalkConfig, now: datetime) -> str:
 
 
 def read(response: Response, now: datetime) -> Reading:
-    """Success is `errcode` 0 and nothing else; the flood guard answers without it."""
+    """Success is `errcode` 0 and nothing else; the flood guard answers by `status`, with or without it."""
     body = response.json_object()
     code, said = as_code(body.get("errcode")), str(body.get("errmsg") or "")
-    if as_code(body.get("status")) == 1111 or body.get("punish") == "deny":
-        return Reading(settle(response, RATE, now), "1111", said or "flood guard")
-    verdict = None if code is None else classify(code, said)
+    if as_code(body.get("status")) == FLOOD or body.get("punish") == "deny":
+        return Reading(settle(response, _flood(body), now), str(FLOOD), said or "flood guard")
+    verdict = None if code is None else look_up(TABLE, code, said)
     return Reading(settle(response, verdict, now), None if code is None else str(code), said)
 
 
-def classify(code: int, errmsg: str) -> Verdict | None:
-    """Three codes mean more than one thing, and only the message tells."""
-    words = errmsg.lower()
-    if code == 310000:
-        return _safety_setting(words)
-    if code == 300001:  # no such token, and elsewhere too many messages
-        return RATE if re.search("too fast|limit|frequen|频|限流", words) else NO_TOKEN
-    if code == 40035:  # a parameter is missing; the token is the one that the owner can mend
-        return NO_TOKEN if "access_token" in words else BAD_FORM
-    return BAD_FORM if code in BAD_PARAMETER else OUTCOMES.get(code)
-
-
-def _safety_setting(words: str) -> Verdict:
-    if re.search("keyword|关键词", words):
-        return KEYWORD
-    if re.search("sign|签名|timestamp|时间戳", words):
-        return SIGNATURE
-    if re.search(r"\bip\b|whitelist|白名单", words):
-        return ADDRESS
-    return BROKEN
+def _flood(body: Mapping[str, Any]) -> Verdict:
+    """It may say how many seconds to `wait`; less than a minute has not been enough."""
+    wait = as_code(body.get("wait")) or 0
+    told = timedelta(seconds=min(max(wait, 0), int(MAX_WAIT.total_seconds())))
+    return replace(RATE, retry_after=max(told, RATE.retry_after or told))
 
 
 def _payload(message: Message, config: DingTalkConfig, *, n: int, suffix: str, body: str) -> dict[str, Any]:
@@ -185,6 +143,9 @@ def _payload(message: Message, config: DingTalkConfig, *, n: int, suffix: str, b
     form: dict[str, Any]
     if message.is_plain:
         form = {"msgtype": "text", "text": {"content": text}}
+    elif _has_button(message, config):
+        button = {"singleTitle": message.link_label or LINK, "singleURL": message.link}
+        form = {"msgtype": "actionCard", "actionCard": {"title": title, "text": text, **button}}
     else:
         form = {"msgtype": "markdown", "markdown": {"title": title, "text": text}}
     if calls:
@@ -195,6 +156,12 @@ def _payload(message: Message, config: DingTalkConfig, *, n: int, suffix: str, b
         }
     # Said to make a repeat harmless; nobody has measured it, so nothing relies on it.
     return {**form, "msgUuid": f"{message.id}-{n}"}
+
+
+def _has_button(message: Message, config: DingTalkConfig) -> bool:
+    """An action card has a button for the link, but calls nobody."""
+    somebody = config.at_mobiles or config.at_user_ids or config.at_all
+    return bool(message.link) and not message.is_plain and not (mentions(message) and somebody)
 
 
 def _with_breaks(text: str) -> str:

@@ -13,11 +13,11 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from channels import escaping, fields
+from channels.answers import Verdict
 from channels.base import (
     Adapter,
     Answer,
     ChannelConfig,
-    Mend,
     Message,
     Outcome,
     Part,
@@ -25,7 +25,8 @@ from channels.base import (
     Severity,
 )
 from channels.config import secrets_of
-from channels.cutting import cut, tail_for, utf8
+from channels.cutting import cut, harmless, tail_for, utf8
+from channels.outcomes.mail import look_up
 from channels.redaction import in_url, redact
 from channels.smtp import MailServer, Refused, Reply, Stage, Transaction, submit
 from channels.transport import ForbiddenTarget, Network, NotSent
@@ -33,7 +34,6 @@ from channels.transport import ForbiddenTarget, Network, NotSent
 MAX_BODY = 256 * 1024
 MAX_SUBJECT = 200
 POLICY = SMTP.clone(cte_type="7bit")  # not every server on the way takes eight bits
-TOO_BIG = ("5.3.4", "5.2.3")
 PRIORITIES = {Severity.CRITICAL: "1", Severity.ERROR: "2"}
 
 
@@ -63,10 +63,10 @@ class Email(Adapter):
     format: ClassVar[str] = "html"
 
     def escape(self, text: str) -> str:
-        return html.escape(escaping.clean(text))
+        return html.escape(escaping.unlinked(text))
 
     def parts(self, message: Message, config: EmailConfig) -> list[Part]:  # noqa: ARG002  the same for all
-        plain = escaping.clean(message.plain)
+        plain = harmless(message, escaping.unlinked)
         text = cut(plain, [MAX_BODY], utf8, tail_for(plain, message.link or ""))[0]
         payload = {"subject": escaping.one_line(message.title, MAX_SUBJECT), "text": text}
         if message.html and not message.is_plain and utf8(message.html) <= MAX_BODY:
@@ -157,32 +157,32 @@ def _hidden(answer: Answer, request: str, secrets: tuple[str, ...]) -> Answer:
 
 def _refused(refusal: Refused, to: Iterable[str]) -> Answer:
     """The whole mail, before or instead of a word on each recipient."""
-    reply, stage = refusal.reply, refusal.stage
-    outcome, mend = Outcome.CHANNEL_BROKEN, None
-    if reply.kind == 4:
-        outcome = Outcome.TEMPORARY
-    elif stage is Stage.CONTENT or _is_too_big(reply):
-        outcome, mend = Outcome.REFUSED, Mend.SHORTEN if _is_too_big(reply) else None
-    recipients = tuple(Recipient(address, outcome, _code(reply)) for address in to)
-    said = f"{stage}: {reply}"
-    return Answer(outcome, code=_code(reply), message=said, recipients=recipients, mend=mend, response=said)
+    reply, verdict = refusal.reply, look_up(refusal.stage, refusal.reply)
+    recipients = tuple(Recipient(address, verdict.outcome, _code(reply)) for address in to)
+    said = f"{refusal.stage}: {reply}"
+    return Answer(
+        verdict.outcome,
+        code=_code(reply),
+        message=said,
+        recipients=recipients,
+        mend=verdict.mend,
+        response=said,
+    )
 
 
 def _read(done: Transaction, message_id: str) -> Answer:
-    recipients = tuple(
-        Recipient(to, _of_one(reply, done), _code(_last(reply, done))) for to, reply in done.recipients
-    )
+    verdicts = {to: _of_one(reply, done) for to, reply in done.recipients}
+    words = {to: _last(reply, done) for to, reply in done.recipients}
+    recipients = tuple(Recipient(to, verdicts[to].outcome, _code(words[to])) for to in verdicts)
     outcome = next(one for one in _WORST_FIRST if any(recipient.outcome is one for recipient in recipients))
     worst = next(recipient for recipient in recipients if recipient.outcome is outcome)
-    words = {to: _last(reply, done) for to, reply in done.recipients}
-    big = done.final is not None and outcome is Outcome.REFUSED and _is_too_big(words[worst.to])
     return Answer(
         outcome,
         code=worst.code,
         message=str(words[worst.to]) if len(words) == 1 else f"{worst.to}: {words[worst.to]}",
         message_id=message_id if done.final is None or done.final.kind == 2 else None,
         recipients=recipients,
-        mend=Mend.SHORTEN if big else None,
+        mend=verdicts[worst.to].mend if done.final is not None else None,
         response=_transcript(done),
     )
 
@@ -193,20 +193,10 @@ _WORST_FIRST = (
 )  # fmt: skip
 
 
-def _of_one(reply: Reply, done: Transaction) -> Outcome:
+def _of_one(reply: Reply, done: Transaction) -> Verdict:
     if reply.kind != 2:
-        return _meaning(reply, at_recipient=True)
-    return Outcome.AMBIGUOUS if done.final is None else _meaning(done.final, at_recipient=False)
-
-
-def _meaning(reply: Reply, *, at_recipient: bool) -> Outcome:
-    if reply.kind == 2:
-        return Outcome.DELIVERED
-    if reply.code == 530:  # authentication required
-        return Outcome.CHANNEL_BROKEN
-    # RFC 5321 4.5.3.1.10: a bare 552 to RCPT means "too many recipients", which is 452.
-    crowded = at_recipient and reply.code == 552 and not reply.enhanced
-    return Outcome.REFUSED if reply.kind == 5 and not crowded else Outcome.TEMPORARY
+        return look_up(Stage.RECIPIENT, reply)
+    return Verdict(Outcome.AMBIGUOUS) if done.final is None else look_up(Stage.CONTENT, done.final)
 
 
 def _last(reply: Reply, done: Transaction) -> Reply:
@@ -217,10 +207,6 @@ def _last(reply: Reply, done: Transaction) -> Reply:
 
 def _code(reply: Reply) -> str:
     return " ".join(part for part in (str(reply.code or "unanswered"), reply.enhanced) if part)
-
-
-def _is_too_big(reply: Reply) -> bool:
-    return reply.enhanced in TOO_BIG or (reply.code == 552 and not reply.enhanced)
 
 
 def _transcript(done: Transaction) -> str:

@@ -3,65 +3,47 @@
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from channels import escaping
-from channels.answers import (
-    BAD_FORM,
-    DELIVERED,
-    TOO_LONG,
-    Call,
-    Reading,
-    Verdict,
-    as_code,
-    ask,
-    settle,
-)  # fmt: skip
+from channels.answers import Call, Reading, as_code, ask, settle
 from channels.base import (
     Adapter,
     Answer,
     ChannelConfig,
     Limit,
-    Mend,
     Message,
-    Outcome,
     Part,
     Severity,
     mentions,
 )
 from channels.config import secrets_of
-from channels.cutting import MAX_PARTS, PLACEHOLDER, WIDEST_LABEL, body_of, cut, in_json, label, tail_for
+from channels.cutting import (
+    MAX_PARTS,
+    PLACEHOLDER,
+    WIDEST_LABEL,
+    body_of,
+    cut,
+    in_json,
+    label,
+    tail_for,
+    without_link,
+)
 from channels.fields import Keyword, Secret, Url, UserIds, robot_meter, unusual_host
+from channels.outcomes import look_up
+from channels.outcomes.feishu import TABLE
 from channels.transport import Network, Response, encode
 
 HOSTS = ("open.feishu.cn", "open.larksuite.com")
 MAX_BODY = 20_000  # "20 KB" of the whole request; whether a KB is 1000 or 1024 bytes is not said
 MAX_TITLE = 120
+SHORT = 28  # columns of half a card's width
+LINK = "Details"
 SIGNED = {"timestamp": "0" * 10, "sign": "0" * 44}  # what the signature will take up
 
-RATE = Verdict(Outcome.THROTTLED, retry_after=timedelta(seconds=1), repeated_after=timedelta(minutes=1))
-BROKEN_TOKEN = Verdict(Outcome.CHANNEL_BROKEN, hint="the token in webhook_url is not known to Feishu")
-
-# Mostly with HTTP 200; 9499 with 400 too (ccfos/nightingale#1437). A code that is not listed is not success.
-OUTCOMES: Mapping[int, Verdict] = {
-    0: DELIVERED,
-    11232: RATE,  # frequency limited; the full and the half hour are the busy ones
-    99991400: RATE,
-    19021: Verdict(
-        Outcome.CHANNEL_BROKEN, Mend.SIGN_AGAIN, hint="the channel's secret is wrong, or this machine's clock"
-    ),
-    19022: Verdict(Outcome.CHANNEL_BROKEN, hint="the robot's IP list does not hold this machine's address"),
-    19024: Verdict(Outcome.REFUSED, hint="the robot asks for a keyword: set the channel's keyword to it"),
-    19001: BAD_FORM,
-    19002: BAD_FORM,
-    19036: BAD_FORM,
-    11246: BAD_FORM,  # parse card json err: as text it may still get through
-    200621: BAD_FORM,
-}
 COLOURS = {
     Severity.INFO: "blue",
     Severity.WARNING: "orange",
@@ -101,6 +83,14 @@ class Feishu(Adapter):
         return escaping.lark(text)
 
     def parts(self, message: Message, config: FeishuConfig) -> list[Part]:
+        sheet = _sheet(message, config)
+        if sheet is not None and len(encode({**sheet, **SIGNED})) <= MAX_BODY:
+            return [Part(1, 1, sheet, message)]
+        return self._cut(message, config)
+
+    def _cut(self, message: Message, config: FeishuConfig) -> list[Part]:
+        """As many cards of running text as it takes."""
+
         def payload(n: int, suffix: str, body: str) -> dict[str, Any]:
             return _payload(message, config, n=n, suffix=suffix, body=body)
 
@@ -108,9 +98,11 @@ class Feishu(Adapter):
             frame = {**payload(n, WIDEST_LABEL, PLACEHOLDER), **SIGNED}
             return MAX_BODY - len(encode(frame)) + len(PLACEHOLDER)
 
-        text = body_of(message)
+        has_button = bool(message.link) and not message.is_plain
+        text = without_link(message) if has_button else body_of(message)
+        tail = tail_for(text, "" if has_button else message.link or "")
         budgets = [budget(n) for n in range(1, MAX_PARTS + 1)]
-        bodies = cut(text, budgets, in_json, tail_for(text, message.link or ""))
+        bodies = cut(text, budgets, in_json, tail, is_marked=not message.is_plain)
         of = len(bodies)
         return [Part(n, of, payload(n, label(n, of), body), message) for n, body in enumerate(bodies, 1)]
 
@@ -148,37 +140,83 @@ def read(response: Response, now: datetime) -> Reading:
     codes = [as_code(body[name]) for name in ("code", "StatusCode") if name in body]
     code = next((found for found in codes if found != 0), 0) if codes else None
     said = str(body.get("msg") or body.get("StatusMessage") or "")
-    verdict = None if code is None else classify(code, said)
+    verdict = None if code is None else look_up(TABLE, code, said)
     return Reading(settle(response, verdict, now), None if code is None else str(code), said)
 
 
-def classify(code: int, msg: str) -> Verdict | None:
-    """9499 is two things, the rate limit and a bad body, and only the message tells."""
-    words = msg.lower()
-    if code == 9499:
-        if "too many" in words or "frequency" in words or "limit" in words:
-            return RATE
-        return TOO_LONG if "large" in words or "size" in words else BAD_FORM
-    if code == 19001 and "token" in words:  # param invalid: incoming webhook access token invalid
-        return BROKEN_TOKEN
-    return OUTCOMES.get(code)
-
-
 def _payload(message: Message, config: FeishuConfig, *, n: int, suffix: str, body: str) -> dict[str, Any]:
-    title = escaping.one_line(message.title, MAX_TITLE) + suffix
     called = _called(message, config) if n == 1 and mentions(message) else ""
     keyword = config.keyword if config.keyword and config.keyword not in body else ""
     if message.is_plain:
-        words = "\n".join(line for line in (escaping.unmention(title), body, called, keyword) if line)
+        title = escaping.unmention(escaping.one_line(message.title, MAX_TITLE) + suffix)
+        words = "\n".join(line for line in (title, body, called, keyword) if line)
         return {"msg_type": "text", "content": {"text": words}}
-    content = "\n".join(line for line in (body, called, keyword) if line)
+    elements = [_div("\n".join(line for line in (body, called, keyword) if line)), *_button(message)]
+    return _card(message, suffix, elements)
+
+
+def _sheet(message: Message, config: FeishuConfig) -> dict[str, Any] | None:
+    """The message as one card with a place for each thing; None if it is not taken apart."""
+    sheet = message.sheet
+    if sheet is None or message.is_plain:
+        return None
+    evidence = "\n".join((f"**{sheet.evidence_label}**", *(f"┃ {line}" for line in sheet.evidence)))
+    called = _called(message, config) if mentions(message) else ""
+    said = "\n".join(
+        (sheet.lead, sheet.words, *(value for _, value in sheet.rows), *sheet.evidence, *sheet.notes)
+    )
+    keyword = config.keyword if config.keyword and config.keyword not in said else ""
+    elements = [
+        *([_div(f"**{sheet.lead}**")] if sheet.lead else []),
+        *([{"tag": "div", "fields": [_field(*row) for row in sheet.rows]}] if sheet.rows else []),
+        *([_div(sheet.words)] if sheet.words else []),
+        *([{"tag": "hr"}, _div(evidence)] if sheet.evidence else []),
+        *([_div(" ".join(line for line in (called, keyword) if line))] if called or keyword else []),
+        *_button(message),
+        *([_note(" · ".join(sheet.notes))] if sheet.notes else []),
+    ]
+    return _card(message, "", elements)
+
+
+def _card(message: Message, suffix: str, elements: list[dict[str, Any]]) -> dict[str, Any]:
+    title = escaping.one_line(message.title, MAX_TITLE) + suffix
     colour = COLOURS[message.severity] if message.status == "firing" else RESOLVED
     card = {
         "config": {"wide_screen_mode": True},
         "header": {"template": colour, "title": {"tag": "plain_text", "content": title}},
-        "elements": [{"tag": "div", "text": {"tag": "lark_md", "content": content}}],
+        "elements": elements,
     }
     return {"msg_type": "interactive", "card": card}
+
+
+def _div(content: str) -> dict[str, Any]:
+    return {"tag": "div", "text": _mark(content)}
+
+
+def _field(label: str, value: str) -> dict[str, Any]:
+    """Two short ones stand side by side."""
+    is_short = len(value) + sum(ord(char) > 0x2E80 for char in value) <= SHORT
+    return {"is_short": is_short, "text": _mark(f"**{label}**\n{value}")}
+
+
+def _note(content: str) -> dict[str, Any]:
+    return {"tag": "note", "elements": [_mark(content)]}
+
+
+def _mark(content: str) -> dict[str, str]:
+    return {"tag": "lark_md", "content": content}
+
+
+def _button(message: Message) -> list[dict[str, Any]]:
+    if not message.link:
+        return []
+    words = {"tag": "plain_text", "content": message.link_label or LINK}
+    return [
+        {
+            "tag": "action",
+            "actions": [{"tag": "button", "type": "primary", "text": words, "url": message.link}],
+        }
+    ]
 
 
 def _called(message: Message, config: FeishuConfig) -> str:

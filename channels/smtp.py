@@ -29,6 +29,7 @@ class Stage(StrEnum):
     STARTTLS = "starttls"
     AUTH = "auth"
     SENDER = "sender"
+    RECIPIENT = "recipient"
     CONTENT = "content"
 
 
@@ -83,7 +84,8 @@ class MailServer:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server said. The class digit of an enhanced status (RFC 3463) goes before the code's."""
+    """What the server said. The class digit of an enhanced status (RFC 3463) goes before the code's, but
+    for a success, which both must say."""
 
     code: int
     text: str = ""
@@ -91,7 +93,8 @@ class Reply:
     @property
     def kind(self) -> int:
         found = _ENHANCED.match(self.text)
-        return int(found[1]) if found else self.code // 100
+        kind = self.code // 100
+        return int(found[1]) if found and (kind == 2 or found[1] != "2") else kind
 
     @property
     def enhanced(self) -> str:

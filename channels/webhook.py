@@ -15,9 +15,11 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from channels import escaping, fields
-from channels.answers import DELIVERED, Call, Reading, Verdict, ask, by_status, retry_after
+from channels.answers import Call, Reading, ask, by_status, retry_after
 from channels.base import Adapter, Answer, ChannelConfig, Message, Outcome, Part
 from channels.config import secrets_of
+from channels.outcomes import look_up
+from channels.outcomes.webhook import TABLE
 from channels.transport import Network, Response, encode
 from channels.webhook_bodies import Format, body
 
@@ -125,11 +127,8 @@ def signed(message_id: str, content: bytes, config: WebhookConfig, now: datetime
 
 
 def read(response: Response, now: datetime) -> Reading:
-    """Only the status counts; a receiver owes no body."""
-    status = response.status
-    if 200 <= status < 300:
-        return Reading(DELIVERED)
-    if 400 <= status < 500 and status not in (408, 413, 425, 429):
-        hint = "the receiver is gone" if status == 410 else ""
-        return Reading(Verdict(Outcome.REFUSED, hint=hint))
-    return Reading(by_status(response, retry_after(response, now)))
+    """Only the status counts; how long to wait is the receiver's to say."""
+    verdict = look_up(TABLE, response.status, "")
+    if verdict is None or verdict.outcome in (Outcome.TEMPORARY, Outcome.THROTTLED):
+        verdict = by_status(response, retry_after(response, now))
+    return Reading(verdict)

@@ -1,27 +1,16 @@
 """WeCom group robots: https://developer.work.weixin.qq.com/document/path/91770"""
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from channels import escaping
-from channels.answers import (
-    BAD_FORM,
-    DELIVERED,
-    REFUSED,
-    TEMPORARY,
-    TOO_LONG,
-    Call,
-    Reading,
-    Verdict,
-    as_code,
-    ask,
-    settle,
-)  # fmt: skip
-from channels.base import Adapter, Answer, ChannelConfig, Limit, Message, Outcome, Part, mentions
+from channels.answers import Call, Reading, as_code, ask, settle
+from channels.base import Adapter, Answer, ChannelConfig, Limit, Message, Part, mentions
 from channels.config import secrets_of
 from channels.cutting import MAX_PARTS, PLACEHOLDER, WIDEST_LABEL, body_of, cut, label, tail_for, utf8
 from channels.fields import Mobiles, Url, UserIds, robot_meter, unusual_host
+from channels.outcomes import look_up
+from channels.outcomes.wecom import TABLE
 from channels.transport import Network, Response
 
 HOST = "qyapi.weixin.qq.com"
@@ -29,31 +18,6 @@ MAX_TEXT = 2048  # UTF-8 bytes of `content`
 MAX_MARKDOWN = 4096
 MAX_TITLE = 100
 EVERYBODY = "@all"
-
-RATE = Verdict(
-    Outcome.THROTTLED, retry_after=timedelta(minutes=1), repeated_after=timedelta(minutes=1)
-)  # 20 a minute
-
-# All of them come with HTTP 200. The code decides, never the message (path/90455), but for 93000 and
-# 40058, which have carried "content exceed max length" too.
-OUTCOMES: Mapping[int, Verdict] = {
-    0: DELIVERED,
-    -1: TEMPORARY,  # the system is busy
-    6000: TEMPORARY,
-    45009: RATE,  # api freq out of limit
-    45033: RATE,  # too many at once
-    45035: RATE,
-    93000: Verdict(Outcome.CHANNEL_BROKEN, hint="the key in webhook_url is wrong or the robot was removed"),
-    40058: BAD_FORM,  # invalid request parameter
-    40008: BAD_FORM,  # message type
-    40035: BAD_FORM,  # parameter
-    40006: TOO_LONG,
-    40009: TOO_LONG,
-    45002: TOO_LONG,  # content size out of limit
-    44004: REFUSED,  # empty content
-    40014: REFUSED,
-}
-REFUSED_RANGE = range(301000, 302000)  # 301019 and its like
 
 
 class WeComConfig(ChannelConfig):
@@ -99,7 +63,8 @@ class WeCom(Adapter):
 
         text = body_of(message)
         tail = tail_for(text, message.link or "")
-        bodies = cut(text, [budget(n) for n in range(1, room + 1)], utf8, tail)
+        budgets = [budget(n) for n in range(1, room + 1)]
+        bodies = cut(text, budgets, utf8, tail, is_marked=not message.is_plain)
         payloads = [
             _payload(message, config, n=n, content=content(n, label(n, len(bodies)), body))
             for n, body in enumerate(bodies, 1)
@@ -123,14 +88,8 @@ def read(response: Response, now: datetime) -> Reading:
     """Success is `errcode` 0 and nothing else."""
     body = response.json_object()
     code, said = as_code(body.get("errcode")), str(body.get("errmsg") or "")
-    verdict = None if code is None else classify(code, said)
+    verdict = None if code is None else look_up(TABLE, code, said)
     return Reading(settle(response, verdict, now), None if code is None else str(code), said)
-
-
-def classify(code: int, errmsg: str) -> Verdict | None:
-    if code in (93000, 40058) and "exceed max length" in errmsg.lower():
-        return TOO_LONG
-    return REFUSED if code in REFUSED_RANGE else OUTCOMES.get(code)
 
 
 def _payload(message: Message, config: WeComConfig, *, n: int, content: str) -> dict[str, Any]:

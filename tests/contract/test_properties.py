@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from channels.base import Message, Severity
-from channels.cutting import graphemes
+from channels.graphemes import graphemes
 from channels.registry import ADAPTERS
 
 QUICK = settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
