@@ -8,11 +8,12 @@ from typing import Any, cast
 from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.orm import Session
 
-from channels.base import Answer, Limit, Outcome
+from channels.base import Answer, Limit, Outcome, Recipient
 from notifier import meters, retry
 from notifier.leases import LEASE
 from notifier.model import Attempt, Delivery
 from notifier.pace import Book, Lane
+from notifier.recipients import UNDER_WAY, document, over_quota
 from notifier.storage import Instant
 
 WORKER_LOST = "worker_lost"
@@ -120,7 +121,7 @@ def intend(session: Session, intent: Intent, now: datetime) -> Written:
             "lease_token": intent.token,
             "started_at": now,
             "possible_duplicate": intent.possible_duplicate,
-            "recipients": [],
+            "recipients": _under_way(intent, blocked, now),
         },
     )
     attempt_id = made.scalar_one()
@@ -138,7 +139,7 @@ def complete(session: Session, attempt_id: int, answer: Answer, now: datetime) -
         "status": answer.http_status,
         "code": answer.code,
         "said": answer.message,
-        "told": [{"to": one.to, "outcome": one.outcome.value, "code": one.code} for one in answer.recipients],
+        "told": [document(one) for one in answer.recipients],
         "sent": answer.request,
         "got": answer.response,
     }
@@ -188,3 +189,12 @@ def _blocked(session: Session, intent: Intent, now: datetime) -> dict[str, datet
         sent = meters.sends(session, meter, limits, now, but=intent.delivery_id)
         turns[meter] = Book(limits, sent, now).turn(intent.lane, intent.sends)
     return {to: turns[meter] for to, meter in intent.meters.items() if turns.get(meter, now) > now}
+
+
+def _under_way(intent: Intent, blocked: Mapping[str, datetime], now: datetime) -> list[dict[str, Any]]:
+    """Until there is an answer anybody addressed by name may have been told: if its worker dies, that is
+    what is known."""
+    names = (to for to in intent.meters if to and to not in blocked)
+    begun = [Recipient(to, Outcome.AMBIGUOUS, UNDER_WAY) for to in names]
+    refused = over_quota({to: moment for to, moment in blocked.items() if to}, now)
+    return [document(one) for one in (*begun, *refused)]

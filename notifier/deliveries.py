@@ -31,6 +31,7 @@ class RecipientDocument(Document):
     to: str
     outcome: str
     code: str | None
+    message_id: str | None = Field(default=None, description="the provider's")
 
 
 class DeliveryDocument(Document):
@@ -71,6 +72,7 @@ class MessageDocument(Document):
     title: str
     text: str
     format: str
+    params: dict[str, str] | None = Field(default=None, description="of a provider's template")
 
 
 class AttemptDocument(Document):
@@ -234,7 +236,10 @@ def _message(row: Delivery) -> MessageDocument | None:
     if row.message is None:
         return None
     return MessageDocument(
-        title=row.message["title"], text=row.message["text"], format=row.message.get("format", "text")
+        title=row.message["title"],
+        text=row.message["text"],
+        format=row.message.get("format", "text"),
+        params=row.message.get("params"),
     )
 
 

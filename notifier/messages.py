@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from channels.base import Adapter, Answer, Mend, Message, Outcome, Part
+from channels.base import Adapter, Answer, ChannelConfig, Mend, Message, Outcome, Part
 from channels.cutting import shortened
 from channels.registry import adapter as adapter_of
 from notifier import metrics
 from notifier.channels import load_config
-from notifier.rendering import Rendered, render, render_digest
+from notifier.rendering import Rendered, render, render_digest, render_params
 from notifier.secretbox import SecretBox, WrongKeyError
 from notifier.settings import Settings
 from notifier.tasks import Task
@@ -50,14 +50,17 @@ def make(task: Task, mends: Sequence[str], box: SecretBox, settings: Settings) -
     except (WrongKeyError, ValidationError):
         return UNREADABLE
     rendered = _render(task, adapter, settings)
-    message = _mended(replace(rendered.message, id=task.row.id), mends)
+    params, params_error = _params(task, config, settings)
+    message = _mended(replace(rendered.message, id=task.row.id, params=params), mends)
     form = "text" if message.is_plain else adapter.format
     text = message.plain if message.is_plain else message.text
-    note = ""
-    if rendered.template_error is not None:
+    note, template_error = "", rendered.template_error or params_error
+    if template_error is not None:
         metrics.TEMPLATE_ERRORS.labels(task.row.item).inc()
-        note = f"told in built-in words, because the template failed: {rendered.template_error}"
-    shown = {"title": message.title, "text": text, "format": form}
+        note = f"told in built-in words, because the template failed: {template_error}"
+    shown: dict[str, Any] = {"title": message.title, "text": text, "format": form}
+    if params:
+        shown["params"] = params
     return Made(adapter, config, adapter.parts(message, config), shown, note)
 
 
@@ -68,6 +71,14 @@ def _render(task: Task, adapter: Adapter, settings: Settings) -> Rendered:
     if row.is_digest:
         return render_digest(task.views, row.id, adapter, language, timezone, settings.public_url)
     return render(task.views[0], adapter, language, timezone, settings.public_url)
+
+
+def _params(task: Task, config: ChannelConfig, settings: Settings) -> tuple[dict[str, str], str | None]:
+    templates, row = config.templates(), task.row
+    if not templates:
+        return {}, None
+    language, timezone = row.language or settings.language, row.timezone or settings.timezone
+    return render_params(task.views, templates, language, timezone, settings.public_url)
 
 
 def _mended(message: Message, mends: Iterable[str]) -> Message:

@@ -82,12 +82,22 @@ def render_digest(
 
 
 def render_params(
-    view: AlertView, templates: Mapping[str, str], language: str, timezone: str, public_url: str | None
+    views: Sequence[AlertView],
+    templates: Mapping[str, str],
+    language: str,
+    timezone: str,
+    public_url: str | None,
 ) -> tuple[dict[str, str], str | None]:
-    """A channel's own `params`, each one line of text; and what went wrong, for which a short text stands."""
+    """A channel's own `params`, each one line of text; and what went wrong, for which a short text stands.
+
+    Of several alerts the latest of the most severe is told, and how many others there are.
+    """
     say, border = speaker(language, timezone, public_url), Border()
-    facts = told(view, say, border)
+    severity = most_severe(severity_of(view.severity) for view in views)
+    facts = told([view for view in views if severity_of(view.severity) is severity][-1], say, border)
     gist = one_line(f"{facts.get('what', '')} {facts.get('job', '')}", MAX_GIST)
+    if len(views) > 1:
+        gist = say.words["digest_title"].format(title=gist, count=len(views), others=len(views) - 1)
     filled = templating.fill(templates, {**facts, "title": gist})
     texts = {name: templating.written(text, escaping.clean) for name, text in filled.texts.items()}
     params = {name: one_line(texts.get(name, gist), MAX_OUTPUT) for name in templates}

@@ -1,11 +1,12 @@
 """What an answer means for its delivery: told, tried again and when, or given up. Pure."""
 
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from channels.base import Answer, Mend, Outcome, Recipient
+from channels.base import Answer, Mend, Outcome
+from notifier.recipients import TOLD
 
 LADDER = tuple(timedelta(seconds=seconds) for seconds in (5, 15, 45, 120, 300, 600))
 THEN_EVERY = timedelta(minutes=15)
@@ -15,12 +16,11 @@ THROTTLED_FIRST = timedelta(seconds=60)
 THROTTLED_AGAIN = timedelta(seconds=600)
 SHORTEST_WAIT = timedelta(seconds=1)
 
-TOLD = frozenset({Outcome.DELIVERED, Outcome.ACCEPTED})
-SETTLED = TOLD | {Outcome.REFUSED}  # of one recipient: not to be asked again
-
 LOST = "the worker was lost while it waited for the answer"
 NOT_REPEATED = "the answer was lost, and this kind of message is not repeated"
 EXPIRED = "nothing got through before it was too old"
+NEVER_HAD = "the provider never had it"
+NOBODY = "nobody answered"
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ def mend(answer: Answer, mends: Collection[str]) -> Mend | None:
     return answer.mend if is_new and answer.outcome not in TOLD else None
 
 
-def wait_for(turn: datetime, tries: int) -> Verdict:
+def wait_for(turn: datetime, tries: int, why: str = "waits for its turn") -> Verdict:
     """It was claimed, but its parts (or its mend) have to wait for the channel's pace."""
-    return Verdict("retrying", tries, "waits for its turn", again_at=turn)
+    return Verdict("retrying", tries, why, again_at=turn)
 
 
 def after(answer: Answer, tried: Tried, now: datetime) -> Verdict:
@@ -81,7 +81,10 @@ def after(answer: Answer, tried: Tried, now: datetime) -> Verdict:
         case Outcome.THROTTLED:
             pause = penalty(answer, was_throttled=tried.was_throttled)
             again_at = min(now + pause, tried.expires_at)
-            return Verdict("retrying", tried.tries, answer.message, again_at, pause_until=now + pause)
+            # One number's limit says nothing of the others.
+            is_all = all(one.outcome is Outcome.THROTTLED for one in answer.recipients)
+            until = now + pause if is_all else None
+            return Verdict("retrying", tried.tries, answer.message, again_at, pause_until=until)
         case Outcome.AMBIGUOUS if not tried.resend_when_unknown:
             return Verdict("unknown", tried.tries, f"{NOT_REPEATED}: {answer.message}")
         case Outcome.TEMPORARY | Outcome.AMBIGUOUS:
@@ -91,16 +94,41 @@ def after(answer: Answer, tried: Tried, now: datetime) -> Verdict:
             return Verdict("failed", tried.tries, answer.message, breaks_channel=is_channel)
 
 
-def after_loss(tried: Tried, losses: int, now: datetime) -> Verdict:
+def after_loss(tried: Tried, losses: int, now: datetime, outcome: Outcome = Outcome.AMBIGUOUS) -> Verdict:
     """A worker died between its intent and the outcome, for the `losses`-th time with this delivery.
 
-    The first time it is sent again at once; a message that keeps killing workers climbs the ladder.
+    The first time it is sent again at once; a message that keeps killing workers climbs the ladder. What is
+    not repeated goes on with those to whom that worker had not sent; `outcome` is that of all of them.
     """
     if not tried.resend_when_unknown:
-        return Verdict("unknown", tried.tries, f"{NOT_REPEATED}: {LOST}")
+        if outcome in (Outcome.THROTTLED, Outcome.TEMPORARY):
+            return Verdict("retrying", tried.tries, LOST, again_at=now)
+        state = "failed" if outcome is Outcome.REFUSED else "unknown"
+        return Verdict(state, tried.tries, f"{NOT_REPEATED}: {LOST}")
     if losses <= 1:
         return Verdict("retrying", tried.tries + 1, LOST, again_at=now)
     return _later(tried, now, LOST, None)
+
+
+def after_receipts(outcome: Outcome, news: Collection[Outcome], tried: Tried, now: datetime) -> Verdict:
+    """The verdict when a provider was asked what became of a message, and something was new.
+
+    `outcome` is that of the whole message now. Whoever is called next, or was never sent anything, is told
+    at once; a message that the provider never had climbs the ladder when that happens again.
+    """
+    match outcome:
+        case Outcome.DELIVERED | Outcome.ACCEPTED:
+            return Verdict(outcome.value, tried.tries)
+        case Outcome.AMBIGUOUS:
+            return Verdict("unknown", tried.tries, NOT_REPEATED)
+        case Outcome.REFUSED | Outcome.CHANNEL_BROKEN:
+            return Verdict("failed", tried.tries)
+        case Outcome.TEMPORARY | Outcome.THROTTLED:
+            if Outcome.TEMPORARY not in news:
+                return Verdict("retrying", tried.tries, again_at=now)
+            if tried.tries == 0:
+                return Verdict("retrying", 1, NEVER_HAD, again_at=now)
+            return _later(tried, now, NEVER_HAD, None)
 
 
 def penalty(answer: Answer, *, was_throttled: bool) -> timedelta:
@@ -117,36 +145,6 @@ def delay(tries: int, delivery_id: str) -> timedelta:
     step = LADDER[tries - 1] if tries <= len(LADDER) else THEN_EVERY
     chance = zlib.crc32(f"{delivery_id}:{tries}".encode()) / 0xFFFFFFFF
     return step * (1 - JITTER + 2 * JITTER * chance)
-
-
-def merge(known: Sequence[Recipient], heard: Sequence[Recipient]) -> tuple[Recipient, ...]:
-    """Every address with the last that was heard of it."""
-    latest = {recipient.to: recipient for recipient in known}
-    latest.update({recipient.to: recipient for recipient in heard})
-    return tuple(latest.values())
-
-
-def still_to_tell(recipients: Sequence[Recipient]) -> frozenset[str] | None:
-    """The addresses to ask again; None: nothing is known yet, so all."""
-    if not recipients:
-        return None
-    return frozenset(recipient.to for recipient in recipients if recipient.outcome not in SETTLED)
-
-
-def overall(answer: Answer, recipients: Sequence[Recipient]) -> Outcome:
-    """The outcome of a message to several addresses: told only when every one of them is."""
-    outcomes = {recipient.outcome for recipient in recipients}
-    if not outcomes or answer.outcome is Outcome.CHANNEL_BROKEN:
-        return answer.outcome
-    worst_first = (
-        Outcome.THROTTLED,
-        Outcome.TEMPORARY,
-        Outcome.AMBIGUOUS,
-        Outcome.CHANNEL_BROKEN,
-        Outcome.REFUSED,
-        Outcome.ACCEPTED,
-    )
-    return next((outcome for outcome in worst_first if outcome in outcomes), Outcome.DELIVERED)
 
 
 def _later(tried: Tried, now: datetime, why: str, told: timedelta | None) -> Verdict:

@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,13 +11,16 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from channels.base import Answer, Mend, Outcome, Part
+from channels.base import Answer, Outcome, Part
 from channels.transport import Network
-from notifier import faultpoints, metrics, retry
+from notifier import faultpoints, meters, metrics, retry
 from notifier.attempts import Intent, Written, complete, intend
 from notifier.clock import utcnow
 from notifier.leases import Leases
 from notifier.messages import Made, make
+from notifier.pace import lane_of
+from notifier.recipients import QUOTA, TOLD, Audience
+from notifier.rollcall import Rollcall
 from notifier.secretbox import SecretBox
 from notifier.settings import Settings
 from notifier.settle import Settled, Settlement, settle
@@ -28,9 +31,10 @@ from notifier.writer import Writer
 T = TypeVar("T")
 PERSIST_S = 60.0  # how long an outcome is kept in memory for a database that does not take it
 PERSIST_AGAIN_S = 0.5
-RETRY = "retry"
+RETRY, NEXT = "retry", "next"  # NEXT: somebody else is called
 TOLD_BEFORE = Answer(Outcome.DELIVERED, message="every part had been told")
 NOT_SENT = Answer(Outcome.TEMPORARY, code="lease_lost", message="not sent: this worker was too slow")
+OVER_QUOTA = Answer(Outcome.THROTTLED, code=QUOTA, message="not sent: over the provider's quota")
 
 log = structlog.get_logger()
 
@@ -71,11 +75,14 @@ class _Sending:
     def __init__(self, tools: Tools, task: Task) -> None:
         self._tools, self._task, self._row = tools, task, task.row
         self._n, self._mends = task.row.attempt_count, list(task.row.mends)
-        self._recipients = task.recipients
+        self._roll = Rollcall(task.recipients)
         self._shown = task.row.message
         self._earlier = list(task.earlier)
+        self._in_doubt = task.in_doubt
+        self._receipts_after: tuple[timedelta, ...] = ()
         self._note = ""
         self._rounds = 0
+        self._trigger = task.row.trigger if self._n == 0 else RETRY
         self._attempt: int | None = None
         self._answer: Answer | None = None
 
@@ -84,68 +91,90 @@ class _Sending:
             made = make(self._task, self._mends, self._tools.box, self._tools.settings)
             if isinstance(made, Answer):
                 return self._settle(made)
-            self._note = made.note
+            self._note, self._receipts_after = made.note, made.adapter.receipt_times(made.config)
             left = self._left(made)
             if not left:
                 return self._settle(TOLD_BEFORE)
             stopped = self._send_round(made, left)
-            if stopped is not None:
+            if stopped is not None and not any(stopped.blocked):
                 return frozenset() if stopped.turn_at is None else self._settle(NOT_SENT, stopped.turn_at)
-            answer = self._answer or TOLD_BEFORE
+            answer = self._answer or OVER_QUOTA
             mend = retry.mend(answer, self._mends)
-            if mend is None:
+            if mend is not None:
+                self._trigger = mend
+                self._mends.append(mend)
+                self._roll.ask_again()
+            elif self._roll.has_next(made):
+                self._trigger = NEXT
+            else:
                 return self._settle(answer)
-            self._mend(mend)
 
     def crashed(self, error: Exception) -> frozenset[int]:
         """If a send had begun, nobody knows whether it arrived; otherwise it is simply tried again."""
         is_known = self._attempt is None or self._answer is not None
         outcome = Outcome.TEMPORARY if is_known else Outcome.AMBIGUOUS
+        answer = Answer(outcome, code="internal_error", message=_where(error))
         try:
-            return self._settle(Answer(outcome, code="internal_error", message=_where(error)))
+            return self._settle(answer if is_known else self._roll.hear(answer, utcnow()))
         except Exception as again:  # noqa: BLE001  the same border: the lease runs out, and others take over
             log.error("outcome_not_written", delivery=self._row.id, why=_where(again))  # noqa: TRY400
             return frozenset()
 
     def _left(self, made: Made) -> list[Part]:
-        """The parts to be told. Another text than last time (an alert has joined) is told from the start."""
+        """The parts to be told. Another text than last time (an alert has joined) is told from the start;
+        but not to people by name whom only the wording of the same alert would wake again."""
+        self._roll.meet(Audience.of(made.adapter, made.config))
+        is_by_name = bool(self._roll.audience.order)
         if made.shown != self._shown:
-            self._recipients, self._shown = (), made.shown
-            return list(made.parts)
-        if self._recipients and not retry.still_to_tell(self._recipients):
+            self._shown = made.shown
+            if not is_by_name or (self._row.is_digest and self._rounds == 0):
+                self._in_doubt |= self._roll.forget() and is_by_name
+                return list(made.parts)
+        if self._roll.left() == frozenset():
             return []
-        told = {(one.part, one.parts) for one in self._earlier if one.outcome in retry.TOLD}
+        if is_by_name:
+            return list(made.parts)
+        told = {(one.part, one.parts) for one in self._earlier if one.outcome in TOLD}
         return [part for part in made.parts if (part.n, part.of) not in told]
 
     def _send_round(self, made: Made, left: Sequence[Part]) -> Written | None:
         """Sends until a part is not told. Answers why it stopped, where that was not for an answer."""
-        self._n += 1
         self._rounds += 1
+        self._roll.call(made)
+        n = self._n + 1
         for part in left:
-            written = self._intend(made, part, left)
+            written = self._intend(made, part, left, n)
             if written.attempt_id is None:
                 return written
+            self._n = n
             if not self._tools.leases.is_ours(self._row.id, self._task.token):
                 self._write_down(NOT_SENT)
                 return Written(None)
-            if self._send_part(made, part) not in retry.TOLD:
+            if self._send_part(made, part) not in TOLD:
                 break
         return None
 
-    def _intend(self, made: Made, part: Part, left: Sequence[Part]) -> Written:
-        """The claim has one turn for us; a try that needs more asks for all of them with its first part."""
-        is_promised = part is not left[0] or (len(left) == 1 and self._rounds == 1)
+    def _intend(self, made: Made, part: Part, left: Sequence[Part], n: int) -> Written:
+        """The claim has one turn for us; a try that needs more asks for all of them with its first part.
+        Whose number has its own limit is always asked for."""
+        counted = self._roll.meters(made.config, self._row.channel_id)
+        limits, nth = meters.limits(made.adapter, counted.values(), utcnow()), left.index(part)
+        at_once = meters.at_once(limits)
+        is_claimed = self._rounds == 1 and len(left) == 1 and not self._roll.audience.order
         intent = Intent(
             delivery_id=self._row.id,
             channel_id=self._row.channel_id,
             token=self._task.token,
-            n=self._n,
+            n=n,
             part=part.n,
             parts=part.of,
-            trigger=self._trigger(),
+            trigger=self._trigger,
             possible_duplicate=self._is_in_doubt(part),
-            limits=() if is_promised else made.adapter.limits,
-            sends=len(left),
+            meters=counted,
+            limits=limits,
+            is_promised=nth % at_once > 0 or is_claimed,
+            lane=lane_of(self._row.severity, self._row.order_key),
+            sends=min(len(left) - nth, at_once),
             message=made.shown,
         )
         attempt, answer = self._attempt, self._answer
@@ -158,6 +187,7 @@ class _Sending:
 
         written = self._tools.writer.run(work)
         self._attempt, self._answer = written.attempt_id, None
+        self._roll.block({to: moment for to, moment in written.blocked.items() if to}, utcnow())
         if written.attempt_id is not None:
             faultpoints.hit("intent_written")
             self._count_intent(intent)
@@ -165,23 +195,14 @@ class _Sending:
 
     def _send_part(self, made: Made, part: Part) -> Outcome:
         """Answers what is known of the whole part, with what its recipients said before."""
-        network, only = self._tools.network, retry.still_to_tell(self._recipients)
-        began = time.monotonic()
-        self._answer = made.adapter.send(part, made.config, network, utcnow(), only)
+        began, now = time.monotonic(), utcnow()
+        answer = made.adapter.send(part, made.config, self._tools.network, now, self._roll.only())
         metrics.PROVIDER_S.labels(self._row.kind).observe(time.monotonic() - began)
-        metrics.ATTEMPTS.labels(self._row.kind, self._answer.outcome).inc()
+        metrics.ATTEMPTS.labels(self._row.kind, answer.outcome).inc()
         faultpoints.hit("answer_read")
-        self._recipients = retry.merge(self._recipients, self._answer.recipients)
-        self._earlier.append(Earlier(part.n, part.of, self._answer.outcome))
-        return retry.overall(self._answer, self._recipients)
-
-    def _mend(self, mend: Mend) -> None:
-        """Who was not told is asked again, refused or not."""
-        self._mends.append(mend)
-        self._recipients = tuple(
-            one if one.outcome in retry.TOLD else replace(one, outcome=Outcome.TEMPORARY)
-            for one in self._recipients
-        )
+        self._answer = self._roll.hear(answer, now)
+        self._earlier.append(Earlier(part.n, part.of, answer.outcome))
+        return self._roll.outcome(self._answer)
 
     def _settle(self, answer: Answer, turn_at: datetime | None = None) -> frozenset[int]:
         done = Settlement(
@@ -191,9 +212,12 @@ class _Sending:
             channel_id=self._row.channel_id,
             attempt_id=self._attempt,
             answer=self._answer or answer,
-            outcome=retry.overall(answer, self._recipients),
+            outcome=self._roll.outcome(answer),
             turn_at=turn_at,
-            recipients=self._recipients,
+            recipients=self._roll.known,
+            sent_at=self._roll.sent_at,
+            free=self._roll.free,
+            receipts_after=self._receipts_after,
             mends=self._mends,
             note=self._note,
         )
@@ -208,7 +232,7 @@ class _Sending:
             return
         if settled.state != "retrying":
             metrics.DELIVERIES.labels(self._row.kind, settled.state).inc()
-        if done.outcome not in retry.TOLD:
+        if done.outcome not in TOLD:
             log.info(
                 "not_told",
                 delivery=self._row.id,
@@ -237,15 +261,13 @@ class _Sending:
                 log.warning("outcome_waits", delivery=self._row.id, why=type(error).__name__)
                 time.sleep(PERSIST_AGAIN_S)
 
-    def _trigger(self) -> str:
-        if self._rounds > 1:
-            return self._mends[-1]
-        return self._row.trigger if self._n == 1 else RETRY
-
     def _is_in_doubt(self, part: Part) -> bool:
-        """Whether this very part may have arrived already."""
+        """Whether this very part may have arrived already. Nobody is told again by name of whom that is not
+        known (`Audience.left`)."""
+        if self._roll.audience.order and not self._roll.audience.resends:
+            return self._in_doubt
         lost = [one for one in self._earlier if one.outcome in (None, Outcome.AMBIGUOUS)]
-        return self._task.in_doubt or any(one.parts != part.of or one.part == part.n for one in lost)
+        return self._in_doubt or any(one.parts != part.of or one.part == part.n for one in lost)
 
     def _count_intent(self, intent: Intent) -> None:
         if intent.possible_duplicate:

@@ -1,8 +1,8 @@
 """Writes a verdict down: on the delivery, on a digest's members, on the channel; and tells the fallback."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from sqlalchemy import bindparam, select, text, update
 from sqlalchemy.orm import Session
@@ -14,7 +14,9 @@ from notifier.attempts import complete, was_throttled
 from notifier.digests import settle_members
 from notifier.fallback import hold, tell_fallback
 from notifier.model import FINAL_STATES, Channel, Delivery
-from notifier.retry import EXPIRED, TOLD, Tried, Verdict, after, wait_for
+from notifier.receipts import expect
+from notifier.recipients import QUOTA, TOLD, document, quota_words, waits_for_quota
+from notifier.retry import EXPIRED, Tried, Verdict, after, wait_for
 
 OPEN = text("deliveries.state in ('pending','retrying','sending')")  # literally, as the partial index says
 GONE = "the channel was deleted while this was on its way"
@@ -46,6 +48,9 @@ class Settlement:
         attempt_id: the last attempt, which `answer` completes; None: nothing was sent.
         outcome: what the answer means for the whole delivery, with all that was told before.
         turn_at: nothing more was sent, because the channel's next turn comes only then.
+        sent_at: whom this try was sent to by name, and when.
+        free: who was not sent to, being over the provider's quota, and until when.
+        receipts_after: when the provider is to be asked what became of it.
         mends: all that was done to get it through.
         note: what people should know all the same, such as a template that failed.
     """
@@ -59,6 +64,9 @@ class Settlement:
     outcome: Outcome
     turn_at: datetime | None = None
     recipients: Sequence[Recipient] = ()
+    sent_at: Mapping[str, datetime] = field(default_factory=dict)
+    free: Mapping[str, datetime] = field(default_factory=dict)
+    receipts_after: Sequence[timedelta] = ()
     mends: Sequence[str] = ()
     note: str = ""
 
@@ -77,11 +85,12 @@ def settle(session: Session, done: Settlement, now: datetime) -> Settled:
     row = session.scalars(_ROW, {"id_": done.delivery_id}).first()
     if done.attempt_id is not None:
         complete(session, done.attempt_id, done.answer, now)
-    if row is None or not (_is_ours(row, done) or _is_good_news(row, done)):
+    if row is None or not (_is_ours(row, done) or _is_news(row, done)):
         return Settled(is_ours=False)
     channel = session.get(Channel, done.channel_id)
     verdict = _verdict(session, row, done, now)
     _write(row, done, verdict, now)
+    expect(session, row, done.receipts_after, done.sent_at, now)
     wake = set()
     if channel is None:
         if row.state == "retrying":
@@ -136,11 +145,11 @@ def _is_ours(row: Delivery, done: Settlement) -> bool:
     return row.state == "sending" and row.lease_token == done.token
 
 
-def _is_good_news(row: Delivery, done: Settlement) -> bool:
-    """Late, but it was told, and nobody has begun to tell it again."""
-    is_told = done.outcome in TOLD and done.turn_at is None
-    is_waiting = row.state == "retrying" and row.merged_into is None
-    return is_told and is_waiting and row.attempt_count == done.n
+def _is_news(row: Delivery, done: Settlement) -> bool:
+    """Late, but nobody has begun to tell it again, and it was told; or at least nobody knows better."""
+    if row.attempt_count != done.n or row.merged_into is not None or done.turn_at is not None:
+        return False
+    return done.outcome in TOLD if row.state == "retrying" else row.state == "unknown"
 
 
 def _on_channel(session: Session, channel: Channel, verdict: Verdict, now: datetime) -> set[int]:
@@ -160,6 +169,8 @@ def _on_channel(session: Session, channel: Channel, verdict: Verdict, now: datet
 def _verdict(session: Session, row: Delivery, done: Settlement, now: datetime) -> Verdict:
     if done.turn_at is not None:
         return wait_for(done.turn_at, row.tries)
+    if _is_over_quota(done):
+        return wait_for(min(row.expires_at, *done.free.values()), row.tries, "")
     tried = Tried(
         row.id,
         row.tries,
@@ -167,24 +178,47 @@ def _verdict(session: Session, row: Delivery, done: Settlement, now: datetime) -
         resend_when_unknown=adapter(row.kind).resend_when_unknown,
         was_throttled=done.outcome is Outcome.THROTTLED and was_throttled(session, done.attempt_id),
     )
-    return after(replace(done.answer, outcome=done.outcome), tried, now)
+    verdict = after(_decisive(done), tried, now)
+    if verdict.state != "retrying" or not done.free:
+        return verdict
+    # Whoever is over his quota has a moment of his own.
+    again_at = min(verdict.again_at or row.expires_at, *done.free.values())
+    return replace(verdict, again_at=max(again_at, now))
+
+
+def _decisive(done: Settlement) -> Answer:
+    """The answer that decides what becomes of the whole: the last one, unless it is good news and others
+    than those it tells of decide."""
+    answer = done.answer
+    those = [one for one in done.recipients if one.outcome is done.outcome]
+    if answer.outcome is done.outcome or not those:
+        return replace(answer, outcome=done.outcome)
+    said = ", ".join(f"{one.to} ({one.code})" for one in those if one.code != QUOTA)
+    return replace(
+        answer, outcome=done.outcome, code=those[0].code, message=f"not told: {said}" if said else ""
+    )
+
+
+def _is_over_quota(done: Settlement) -> bool:
+    """Whether nothing else is waited for."""
+    open_now = [one for one in done.recipients if one.outcome is Outcome.THROTTLED]
+    return done.outcome is Outcome.THROTTLED and bool(done.free) and all(map(waits_for_quota, open_now))
 
 
 def _write(row: Delivery, done: Settlement, verdict: Verdict, now: datetime) -> None:
     is_told = verdict.state in ("delivered", "accepted")
     row.state, row.tries = verdict.state, verdict.tries
-    row.why = "; ".join(words for words in (done.note, "" if is_told else verdict.why) if words)
+    told = (done.note, "" if is_told else verdict.why, quota_words(done.free))
+    row.why = "; ".join(words for words in told if words)
     row.next_attempt_at = verdict.again_at if verdict.state == "retrying" else None
     row.lease_token = row.lease_until = None
     row.mends = list(done.mends)
-    row.recipients = [
-        {"to": one.to, "outcome": one.outcome.value, "code": one.code} for one in done.recipients
-    ]
+    row.recipients = [document(one) for one in done.recipients]
     if done.turn_at is not None:
         return  # nothing was answered
-    answer = done.answer
+    answer = _decisive(done)
     row.provider_message_id = answer.message_id or row.provider_message_id
     row.delivered_at = now if is_told else None
     row.error_code = None if is_told else answer.code or done.outcome.value
-    row.error_message = None if is_told else answer.message
+    row.error_message = None if is_told else answer.message or row.why
     row.error_permanent = None if is_told else verdict.is_permanent

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from channels.base import Outcome, Recipient
 from notifier.digests import members
 from notifier.model import Alert, Attempt, Channel, Delivery
+from notifier.recipients import parsed
 from notifier.wording import AlertView
 
 _ALERTS = select(Alert).where(Alert.id.in_(bindparam("ids", expanding=True)))
@@ -42,9 +43,7 @@ class Task:
 
     @property
     def recipients(self) -> tuple[Recipient, ...]:
-        return tuple(
-            Recipient(one["to"], Outcome(one["outcome"]), one["code"]) for one in self.row.recipients
-        )
+        return parsed(self.row.recipients)
 
 
 @dataclass(frozen=True)

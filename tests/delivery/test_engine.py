@@ -259,7 +259,7 @@ def test_a_template_that_fails_is_told_in_built_in_words(
 ) -> None:
     (tmp_path / "en").mkdir()
     (tmp_path / "en" / "custom.txt.j2").write_text("{{ title.no_such_method() }}")
-    monkeypatch.setattr("notifier.rendering.FOLDER", str(tmp_path))
+    monkeypatch.setattr("notifier.forms.FOLDER", str(tmp_path))
     (one,) = house.alert(house.channel())
     with house.working():
         house.told(one)

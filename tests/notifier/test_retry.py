@@ -6,7 +6,7 @@ import pytest
 
 from channels.base import Answer, Mend, Outcome, Recipient
 from notifier import retry
-from notifier.retry import Tried, Verdict, after, after_loss, delay, overall, still_to_tell
+from notifier.retry import Tried, Verdict, after, after_loss, after_receipts, delay
 
 NOW = datetime(2026, 11, 29, 3, 12, 41, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -22,10 +22,6 @@ def tried(**what: object) -> Tried:
 
 def answered(outcome: Outcome, **what: object) -> Answer:
     return Answer(outcome, message="said so", **what)  # type: ignore[arg-type]
-
-
-def told(*pairs: tuple[str, Outcome]) -> list[Recipient]:
-    return [Recipient(to, outcome) for to, outcome in pairs]
 
 
 STATES = {
@@ -149,34 +145,47 @@ def test_a_lost_phone_call_is_not_repeated() -> None:
     assert after_loss(tried(resend_when_unknown=False), 1, NOW).state == "unknown"
 
 
-RECIPIENTS = {
-    "all told": ((("a", Outcome.DELIVERED), ("b", Outcome.DELIVERED)), Outcome.DELIVERED),
-    "one later": ((("a", Outcome.DELIVERED), ("b", Outcome.TEMPORARY)), Outcome.TEMPORARY),
-    "one refused": ((("a", Outcome.DELIVERED), ("b", Outcome.REFUSED)), Outcome.REFUSED),
-    "one refused, one later": ((("a", Outcome.REFUSED), ("b", Outcome.TEMPORARY)), Outcome.TEMPORARY),
-    "one too fast": ((("a", Outcome.TEMPORARY), ("b", Outcome.THROTTLED)), Outcome.THROTTLED),
-    "one without receipt": ((("a", Outcome.DELIVERED), ("b", Outcome.ACCEPTED)), Outcome.ACCEPTED),
+AFTER_A_LOSS = {
+    "of those who may have been told": (Outcome.AMBIGUOUS, "unknown"),
+    "others are over their quota for a moment": (Outcome.THROTTLED, "retrying"),
+    "others were not told yet": (Outcome.TEMPORARY, "retrying"),
+    "others were refused for certain": (Outcome.REFUSED, "failed"),
 }
 
 
-@pytest.mark.parametrize(("pairs", "expected"), RECIPIENTS.values(), ids=RECIPIENTS)
-def test_a_message_is_told_when_every_recipient_is(
-    pairs: tuple[tuple[str, Outcome], ...], expected: Outcome
+@pytest.mark.parametrize(("outcome", "state"), AFTER_A_LOSS.values(), ids=AFTER_A_LOSS)
+def test_after_a_loss_whoever_was_not_sent_to_is_told(outcome: Outcome, state: str) -> None:
+    assert after_loss(tried(resend_when_unknown=False), 1, NOW, outcome).state == state
+
+
+AFTER_RECEIPTS = {
+    "all told": (Outcome.DELIVERED, {Outcome.DELIVERED}, 0, ("delivered", 0, None)),
+    "taken, not told yet": (Outcome.ACCEPTED, {Outcome.ACCEPTED}, 0, ("accepted", 0, None)),
+    "nothing is known of one": (Outcome.AMBIGUOUS, {Outcome.DELIVERED}, 0, ("unknown", 0, None)),
+    "one refused": (Outcome.REFUSED, {Outcome.REFUSED}, 0, ("failed", 0, None)),
+    "the next one is called at once": (Outcome.TEMPORARY, {Outcome.REFUSED}, 4, ("retrying", 4, 0)),
+    "never had it": (Outcome.TEMPORARY, {Outcome.TEMPORARY}, 0, ("retrying", 1, 0)),
+}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "news", "tries", "expected"), AFTER_RECEIPTS.values(), ids=AFTER_RECEIPTS
+)
+def test_a_receipt_moves_the_state(
+    outcome: Outcome, news: set[Outcome], tries: int, expected: tuple[str, int, float | None]
 ) -> None:
-    assert overall(answered(Outcome.TEMPORARY), told(*pairs)) is expected
+    verdict = after_receipts(outcome, news, tried(tries=tries), NOW)
+    again_s = None if verdict.again_at is None else (verdict.again_at - NOW).total_seconds()
+    assert (verdict.state, verdict.tries, again_s) == expected
 
 
-def test_without_recipients_the_answer_counts() -> None:
-    assert overall(answered(Outcome.THROTTLED), []) is Outcome.THROTTLED
+def test_what_a_provider_never_had_several_times_climbs_the_ladder() -> None:
+    verdict = after_receipts(Outcome.TEMPORARY, {Outcome.TEMPORARY}, tried(tries=1), NOW)
+    assert verdict.again_at is not None
+    assert verdict.again_at >= NOW + seconds(12)
 
 
-def test_what_is_heard_later_replaces_what_was_known() -> None:
-    known = told(("a", Outcome.DELIVERED), ("b", Outcome.TEMPORARY))
-    merged = retry.merge(known, told(("b", Outcome.DELIVERED)))
-    assert list(merged) == told(("a", Outcome.DELIVERED), ("b", Outcome.DELIVERED))
-
-
-def test_only_who_may_still_be_told_is_asked_again() -> None:
-    known = told(("a", Outcome.DELIVERED), ("b", Outcome.TEMPORARY), ("c", Outcome.REFUSED))
-    assert still_to_tell(known) == frozenset("b")
-    assert still_to_tell([]) is None
+def test_one_numbers_limit_does_not_pause_the_channel() -> None:
+    others = (Recipient("a", Outcome.THROTTLED), Recipient("b", Outcome.ACCEPTED))
+    verdict = after(answered(Outcome.THROTTLED, recipients=others), tried(), NOW)
+    assert (verdict.state, verdict.pause_until) == ("retrying", None)
