@@ -92,7 +92,7 @@ def resend(
     delivery: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Tell it again: a new delivery if the old one has ended, else now."""
+    """Tell it again: by a new delivery with an id of its own if this one has ended, else at once."""
     document = client.post(f"/deliveries/{segment(delivery)}/resend")
     print_json(document) if as_json else say(f"{document['id']} {document['state']}")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from master.cli.channels import ChannelFlags, channel_config
+from master.cli.channelflags import ChannelFlags, channel_config
 from master.cli.errors import CommandError
 
 
@@ -24,6 +24,49 @@ from master.cli.errors import CommandError
             {"keyword": "set", "secret": "new"},
             id="config, then --set, then the short forms",
         ),
+        pytest.param(
+            {
+                "provider": "aliyun",
+                "to": ["+8613800001111", "+8613900001111"],
+                "template_id": "SMS_1",
+                "sign_name": "训练",
+                "credential": ["access_key_id=a", "access_key_secret=b=c"],
+                "param": ["code={{ job.name }}", "why={{ a if b == c else d }}"],
+                "region": "cn-hangzhou",
+                "endpoint": "https://x",
+            },
+            {
+                "provider": "aliyun",
+                "to": ["+8613800001111", "+8613900001111"],
+                "template_id": "SMS_1",
+                "sign_name": "训练",
+                "credentials": {"access_key_id": "a", "access_key_secret": "b=c"},
+                "params": {"code": "{{ job.name }}", "why": "{{ a if b == c else d }}"},
+                "region": "cn-hangzhou",
+                "endpoint": "https://x",
+            },
+            id="a text by named params",
+        ),
+        pytest.param(
+            {
+                "provider": "tencent",
+                "app_id": "1400",
+                "param": ["{{ title }}", "{{ a == b }}"],
+                "play_times": "2",
+            },
+            {
+                "provider": "tencent",
+                "app_id": "1400",
+                "params": ["{{ title }}", "{{ a == b }}"],
+                "play_times": 2,
+            },
+            id="a call by counted params",
+        ),
+        pytest.param(
+            {"provider": "twilio", "sender": "+15005550006", "called_show_number": "0571"},
+            {"provider": "twilio", "from": "+15005550006", "called_show_number": "0571"},
+            id="from",
+        ),
     ],
 )
 def test_config(given: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -37,6 +80,14 @@ def test_secrets_are_read_from_files(tmp_path: Path) -> None:
     assert channel_config(flags) == {"at_all": False, "secret": "s3cret"}
 
 
+def test_a_credential_is_read_from_a_file_and_joins_those_of_config(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("k3y\n", encoding="utf-8")
+    flags = ChannelFlags(
+        config='{"credentials": {"secret_id": "id"}}', credential=[f"secret_key=@{tmp_path}/key"]
+    )
+    assert channel_config(flags) == {"credentials": {"secret_id": "id", "secret_key": "k3y"}}
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -44,6 +95,10 @@ def test_secrets_are_read_from_files(tmp_path: Path) -> None:
         pytest.param({"fields": ["a=1", "a.b=2"]}, id="a field within a value"),
         pytest.param({"config": "[1]"}, id="config is a list"),
         pytest.param({"secret": "@/nowhere"}, id="no such file"),
+        pytest.param({"credential": ["secret_key"]}, id="a credential without a name"),
+        pytest.param({"credential": ["secret_key=@/nowhere"]}, id="no such file of a credential"),
+        pytest.param({"param": ["a=1", "2"]}, id="some params with names"),
+        pytest.param({"param": ["a=1", "a=2"]}, id="a param twice"),
     ],
 )
 def test_refused(given: dict[str, Any]) -> None:
