@@ -257,6 +257,11 @@ class Adapter(ABC):
         time; a robot has nobody of a name: ("",)."""
         return tuple(to for to in config.meters() or {"": ""} if left is None or to == "" or to in left)
 
+    def space(self, config: Mapping[str, Any]) -> tuple[int, ...]:
+        """How many bytes a message of one part, of two… surely has for its text, as a JSON string; empty: as
+        many as are wished. `config` is what of it is no secret. A digest names no more than that holds."""
+        return ()
+
     def receipt_times(self, config: Any) -> tuple[timedelta, ...]:
         """As `receipts_after`, for this channel."""
         return self.receipts_after

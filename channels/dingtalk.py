@@ -32,6 +32,7 @@ from channels.transport import Network, Response, encode
 
 HOST = "oapi.dingtalk.com"
 MAX_BODY = 20_000  # bytes of the whole JSON body; above it 460101 (timonwong/prometheus-webhook-dingtalk#30)
+SPACE = MAX_BODY - 4000  # of a part, less title, names and keyword
 MAX_TITLE = 120
 LINK = "Details"
 
@@ -65,6 +66,9 @@ class DingTalk(Adapter):
 
     def escape(self, text: str) -> str:
         return escaping.dingtalk(text)
+
+    def space(self, config: Mapping[str, Any]) -> tuple[int, ...]:  # noqa: ARG002  names and keyword are short
+        return tuple(n * SPACE for n in range(1, MAX_PARTS + 1))
 
     def parts(self, message: Message, config: DingTalkConfig) -> list[Part]:
         def payload(n: int, of: int, body: str) -> dict[str, Any]:

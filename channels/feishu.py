@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar
 
@@ -39,6 +40,7 @@ from channels.transport import Network, Response, encode
 
 HOSTS = ("open.feishu.cn", "open.larksuite.com")
 MAX_BODY = 20_000  # "20 KB" of the whole request; whether a KB is 1000 or 1024 bytes is not said
+SPACE = MAX_BODY - 4000  # of a part, less title, names and keyword
 MAX_TITLE = 120
 SHORT = 28  # columns of half a card's width
 LINK = "Details"
@@ -81,6 +83,9 @@ class Feishu(Adapter):
 
     def escape(self, text: str) -> str:
         return escaping.lark(text)
+
+    def space(self, config: Mapping[str, Any]) -> tuple[int, ...]:  # noqa: ARG002  names and keyword are short
+        return tuple(n * SPACE for n in range(1, MAX_PARTS + 1))
 
     def parts(self, message: Message, config: FeishuConfig) -> list[Part]:
         sheet = _sheet(message, config)

@@ -1,5 +1,6 @@
 """WeCom group robots: https://developer.work.weixin.qq.com/document/path/91770"""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ HOST = "qyapi.weixin.qq.com"
 MAX_TEXT = 2048  # UTF-8 bytes of `content`
 MAX_MARKDOWN = 4096
 MAX_TITLE = 100
+HEADING = 400  # bytes of a title, at most but for strange ones
 EVERYBODY = "@all"
 
 
@@ -49,6 +51,13 @@ class WeCom(Adapter):
 
     def escape(self, text: str) -> str:
         return escaping.wecom(text)
+
+    def space(self, config: Mapping[str, Any]) -> tuple[int, ...]:
+        ids = config.get("mentioned_user_ids", ())
+        calls = bool(config.get("mentioned_mobiles")) or EVERYBODY in ids
+        names = sum(len(who) + 3 for who in ids)
+        parts = MAX_PARTS - 1 if calls else MAX_PARTS
+        return tuple(n * (MAX_MARKDOWN - HEADING) - names for n in range(1, parts + 1))
 
     def parts(self, message: Message, config: WeComConfig) -> list[Part]:
         call = _call(message, config)

@@ -17,7 +17,7 @@ from notifier.recipients import UNDER_WAY, document, over_quota
 from notifier.storage import Instant
 
 WORKER_LOST = "worker_lost"
-TRIGGER_RETRY = "retry"
+RECEIPT = "receipt"  # a trigger: the provider was asked what became of a send
 
 
 # On every alert's way, so built once, and without the ORM's help.
@@ -175,6 +175,7 @@ def was_throttled(session: Session, attempt_id: int | None) -> bool:
         Attempt.channel_id == this.channel_id,
         Attempt.started_at < this.started_at,
         Attempt.finished_at <= this.started_at,
+        Attempt.trigger != RECEIPT,
     )
     last = session.scalars(before.order_by(Attempt.started_at.desc(), Attempt.id.desc()).limit(1)).first()
     return last == Outcome.THROTTLED

@@ -21,15 +21,17 @@ from notifier.channels import DISABLED
 from notifier.digests import UNSENT, gather
 from notifier.doorbell import SHARDS, move_on
 from notifier.fallback import hold
+from notifier.gathering import capacity
 from notifier.leases import LEASE, Slots
 from notifier.model import Channel, Delivery
-from notifier.pace import Book, Lane, Pace
-from notifier.plan import RELEASED, Candidate, Plan, plan
+from notifier.pace import Book, Pace
+from notifier.plan import RELEASED, WAITS, Candidate, Plan, plan
+from notifier.receipts import expect_lost
 from notifier.settle import GONE, OPEN, close, expire
 
 MAX_CHANNELS = 25  # of one claim
 MAX_SENDS = 100
-MAX_CANDIDATES = 400  # of one channel at a time; a longer queue is looked at from its head
+MAX_CANDIDATES = 1000  # of one channel at a time; a longer queue is looked at from its head
 LOCKED_WAIT = timedelta(milliseconds=20)
 
 log = structlog.get_logger()
@@ -50,7 +52,7 @@ _D = cast(Table, Delivery.__table__).c
 _OPEN_ROWS = (
     select(
         _D.id, _D.order_key, _D.severity, _D.next_attempt_at, _D.expires_at, _D.is_digest, _D.state,
-        _D.attempt_count, _D.why,
+        _D.attempt_count, _D.why, _D.created_at,
     )
     .where(
         OPEN, _D.shard == bindparam("shard"), _D.channel_id == bindparam("channel"),
@@ -165,30 +167,30 @@ class Claiming:
 
     def _send(self, channel: Channel, adapter: Adapter, rows: Sequence[Candidate], claim: Claim) -> None:
         room = min(self.slots.room(channel.id, len(claim.rows)), MAX_SENDS - len(claim.rows))
-        decided = plan(rows, self._turns(channel, adapter, len(rows)), room, self.now)
+        pace = self._pace(channel, adapter)
+        if pace is None:  # another worker counts just now
+            claim.look_again(self.now + LOCKED_WAIT)
+            return
+        decided = plan(rows, pace, room, self.now, capacity(adapter.space(channel.config)))
         self._expire(decided, claim)
         ids = [*decided.sends, *(gather(self.session, merge, self.now) for merge in decided.merges)]
         claim.rows += self._lease(ids)
         claim.channels[channel.id] = channel
-        self._wait(decided, claim)
+        self._wait(decided, rows, claim)
         claim.is_starved |= len(ids) == room
 
-    def _turns(self, channel: Channel, adapter: Adapter, count: int) -> list[datetime]:
+    def _pace(self, channel: Channel, adapter: Adapter) -> Pace | None:
         start = max(self.now, channel.paused_until or self.now)
-        found = meters.of(self.session, [channel.id])[channel.id]
-        limits = meters.limits(adapter, found, self.now)
-        if not any(limits.values()) and start == self.now:
-            return []
-        meters.lock(self.session, found)
+        names = meters.of(self.session, [channel.id])[channel.id]
+        limits = {meter: some for meter, some in meters.limits(adapter, names, self.now).items() if some}
+        if not meters.lock(self.session, limits, wait=False):
+            return None
         books = {
-            meter: Book(some, meters.sends(self.session, meter, some, self.now) if some else (), start)
+            meter: Book(some, meters.sends(self.session, meter, some, self.now), start)
             for meter, some in limits.items()
         }
-        known, turns = Pace(books, start), []
-        for _ in range(count):
-            turns.append(known.turn(Lane.CRITICAL_DIGEST))
-            known.take(Lane.CRITICAL_DIGEST, turns[-1])
-        return turns
+        books = books if len(books) == len(names) else {}  # who has no limit can be told at any time
+        return Pace(books, start, is_by_name=bool(books) and "to" in channel.config)
 
     def _lease(self, ids: Sequence[str]) -> list[Delivery]:
         if not ids:
@@ -205,11 +207,17 @@ class Claiming:
         for row in self._rows(decided.expired):
             claim.wake |= expire(self.session, row, self.now)
 
-    def _wait(self, decided: Plan, claim: Claim) -> None:
+    def _wait(self, decided: Plan, rows: Sequence[Candidate], claim: Claim) -> None:
         if not decided.waits:
             return
+        says_so = {row.id for row in rows if not row.is_tried and not row.released}
         until = [{"id": name, "next_attempt_at": moment} for name, moment in decided.waits.items()]
-        self.session.execute(update(Delivery), until)
+        for group in (
+            [{**one, "why": WAITS} for one in until if one["id"] in says_so],
+            [one for one in until if one["id"] not in says_so],
+        ):
+            if group:
+                self.session.execute(update(Delivery), group)
         claim.look_again(min(decided.waits.values()))
 
     def _open_rows(self, channel: Channel) -> Sequence[Any]:
@@ -228,25 +236,29 @@ class Claiming:
         return [
             Candidate(
                 id=row.id,
-                keys=frozenset(keys.get(row.id, ())) | {row.order_key},
+                keys=frozenset((*keys.get(row.id, ()), row.order_key)),
                 severity=row.severity,
                 due_at=row.next_attempt_at or self.now,
                 expires_at=row.expires_at,
+                created_at=row.created_at,
+                size=len(keys.get(row.id, ())) or 1,
                 is_digest=row.is_digest,
                 is_in_flight=row.state == "sending",
                 is_tried=row.attempt_count > 0,
+                is_waiting=row.why in (WAITS, RELEASED) and row.attempt_count == 0,
                 released=row.why == RELEASED,
             )
             for row in rows
         ]
 
-    def _keys(self, digests: Sequence[str]) -> dict[str, set[str]]:
+    def _keys(self, digests: Sequence[str]) -> dict[str, list[str]]:
+        """The order key of every member."""
         if not digests:
             return {}
-        found: dict[str, set[str]] = {}
+        found: dict[str, list[str]] = {}
         members = select(Delivery.merged_into, Delivery.order_key).where(Delivery.merged_into.in_(digests))
         for digest, key in self.session.execute(members):
-            found.setdefault(str(digest), set()).add(key)
+            found.setdefault(str(digest), []).append(key)
         return found
 
     def _recover(self, ids: Sequence[str], adapter: Adapter | None, claim: Claim) -> None:
@@ -274,15 +286,16 @@ class Claiming:
 
 def take_back(session: Session, row: Delivery, adapter: Adapter | None, now: datetime) -> set[int]:
     """A delivery whose worker was lost is nobody's again; without an adapter its channel is no more."""
-    losses = give_up_lost(session, row, now)
+    losses, token = give_up_lost(session, row, now), row.lease_token
     row.lease_token = row.lease_until = None
     row.state, row.next_attempt_at = ("retrying" if row.attempt_count else "pending"), now
     if adapter is None:
         row.state, row.why, row.next_attempt_at = "failed", GONE, None
     elif losses:
+        lost = expect_lost(session, row, str(token), adapter, now)
         again = adapter.resend_when_unknown
         known = retry.Tried(row.id, row.tries, row.expires_at, resend_when_unknown=again)
-        verdict = retry.after_loss(known, losses, now)
+        verdict = retry.after_loss(known, losses, now, lost)
         row.state, row.tries, row.why = verdict.state, verdict.tries, verdict.why
         row.next_attempt_at = verdict.again_at
     return close(session, row, now)

@@ -69,7 +69,10 @@ def _render(task: Task, adapter: Adapter, settings: Settings) -> Rendered:
     language = row.language or settings.language
     timezone = row.timezone or settings.timezone
     if row.is_digest:
-        return render_digest(task.views, row.id, adapter, language, timezone, settings.public_url)
+        space = adapter.space(task.channel.config)
+        return render_digest(
+            task.views, row.id, adapter, language, timezone, settings.public_url, space=space
+        )
     return render(task.views[0], adapter, language, timezone, settings.public_url)
 
 

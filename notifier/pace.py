@@ -115,10 +115,16 @@ class Book:
 @dataclass(frozen=True)
 class Pace:
     """The books of all meters of a channel. A message may leave as soon as one of them has a place for it:
-    who has none is told later."""
+    who has none is told later.
+
+    Attributes:
+        start: nothing leaves before.
+        is_by_name: each meter is a number's; a robot is nobody in particular.
+    """
 
     books: Mapping[str, Book]
     start: datetime
+    is_by_name: bool = False
 
     @property
     def is_limited(self) -> bool:

@@ -12,7 +12,7 @@ from notifier.clock import rfc3339
 from notifier.composing import FIRING, Composition, OwnWords, Rendered
 from notifier.facts import event_in
 from notifier.forms import Border, told
-from notifier.gathering import gathered
+from notifier.gathering import gathered, headed
 from notifier.items import most_severe
 from notifier.templating_child import MAX_OUTPUT
 from notifier.wording import (
@@ -46,7 +46,7 @@ def render(
     return composed.rendered(facts, border.attempt(lambda: _document(view, facts, say), dict))
 
 
-def render_digest(
+def render_digest(  # noqa: PLR0913, PLR0917  what is told, on what, and how
     views: Sequence[AlertView],
     delivery_id: str,
     adapter: Adapter,
@@ -54,8 +54,11 @@ def render_digest(
     timezone: str,
     public_url: str | None,
     own: OwnWords | None = None,
+    space: Sequence[int] = (),
 ) -> Rendered:
     """One message that names every alert in it, oldest first, headed by the latest of the most severe.
+
+    `space` is the channel's (`Adapter.space`).
 
     Raises:
         ValueError: there is no alert to tell.
@@ -68,10 +71,11 @@ def render_digest(
     count = {"count": len(views), "others": len(views) - 1}
     title = say.words["digest_title"].format(title=say.title(whole), **count)
     facts = {
-        **head_facts, "title": title, "what": say.happened(whole), "text": "", "evidence": [], "tail": [],
+        **headed(head_facts, len(views)), "title": title, "what": say.happened(whole),
+        "text": "", "evidence": [], "tail": [],
         "resolved": whole.status == RESOLVED, "count": len(views),
         "intro": say.words["digest_intro"].format(**count),
-        "alerts": gathered([one for _, one in known], say),
+        "alerts": gathered([one for _, one in known], say, space, adapter.escape),
     }  # fmt: skip
     document = {
         **_document(head, head_facts, say), "delivery_id": delivery_id,
