@@ -1,6 +1,6 @@
 """Digest rows: one message for several deliveries. Members keep their state until it is told."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -47,8 +47,8 @@ def members(session: Session, digest_ids: Iterable[str]) -> Sequence[Delivery]:
     return session.scalars(told.order_by(Delivery.id)).all()
 
 
-def settle_members(session: Session, digest: Delivery) -> None:
-    """The members follow their digest into its final state."""
+def settle_members(session: Session, digest: Delivery, was: Collection[str] = UNSENT) -> None:
+    """The members follow their digest, out of these states, into its own."""
     state = MEMBERS_BECOME.get(digest.state, digest.state)
     is_told = state == "merged"
     values = {
@@ -60,7 +60,9 @@ def settle_members(session: Session, digest: Delivery) -> None:
         "error_permanent": digest.error_permanent,
     }
     session.execute(
-        update(Delivery).where(Delivery.merged_into == digest.id, Delivery.state.in_(UNSENT)).values(**values)
+        update(Delivery)
+        .where(Delivery.merged_into == digest.id, Delivery.is_digest.is_(False), Delivery.state.in_(was))
+        .values(**values)
     )
 
 

@@ -1,4 +1,5 @@
-"""The delivery engine: one thread claims, one renews leases, one reaps, one writes; the rest send."""
+"""The delivery engine: one thread claims, one renews leases, one reaps, one writes, one asks for receipts;
+the rest send."""
 
 import secrets
 import threading
@@ -12,6 +13,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from notifier import faultpoints, metrics
+from notifier.asking import Asker
 from notifier.claim import ChannelError, Claim, Claiming, due_shards
 from notifier.leases import RENEW_EVERY_S, Slots, renew
 from notifier.reaper import reap
@@ -43,10 +45,14 @@ class Engine:
         self._look_at = 0.0  # when all are looked at
         self._stopping = False
         self._ended = threading.Event()
+        self._asker = Asker(tools, self.wake)
         self._threads = [
             threading.Thread(target=run, name=name, daemon=True)
-            for name, run in (("claimer", self._claim_all), ("keeper", self._keep), ("reaper", self._reap))
-        ]
+            for name, run in (
+                ("claimer", self._claim_all), ("keeper", self._keep), ("reaper", self._reap),
+                ("asking", self._ask),
+            )
+        ]  # fmt: skip
 
     def start(self) -> None:
         self._tools.writer.start()
@@ -83,6 +89,7 @@ class Engine:
             log.warning("stopped_with_sends_under_way", count=self._slots.busy)
         self._pool.shutdown(wait=self._slots.busy == 0, cancel_futures=True)
         self._ended.set()
+        self._asker.stop()
         for thread in self._threads[1:]:
             thread.join()
         self._tools.writer.close()
@@ -222,3 +229,6 @@ class Engine:
                 self.wake(self._tools.writer.run(lambda session: reap(session, store.now(session))))
             except SQLAlchemyError as error:
                 log.warning("not_reaped", why=type(error).__name__)
+
+    def _ask(self) -> None:
+        self._asker.run(self._ended)

@@ -20,6 +20,7 @@ POINTS = (
     "answer_read",  # the answer is read, not written
     "outcome_written",  # committed
     "acknowledged",  # nothing is left to do for this delivery
+    "receipt_read",  # the provider said what became of it, that is not written
 )
 RECOVERY_POINTS = (  # the master's, in the order of a recovery
     "decided",  # judged, nothing is written

@@ -5,12 +5,13 @@ A row is written with the outcome that makes it necessary, and moves that outcom
 send again what the provider says it never had. It goes once nothing is open, or after the last look.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from channels.base import Adapter, Answer, Outcome, Recipient, Sent
@@ -30,6 +31,29 @@ class Question:
     row: Receipt
     channel: Channel
     sent: tuple[Sent, ...]
+
+    @property
+    def sent_at(self) -> datetime:
+        return max(one.at for one in self.sent)
+
+    def is_early(self, times: Sequence[timedelta], now: datetime) -> bool:
+        """Whether the provider knows nothing yet; so it is when whoever sent it was lost just now."""
+        return bool(times) and self.row.looks == 0 and self.sent_at + times[0] > now
+
+
+@dataclass
+class Room:
+    """How many questions there are threads for, and how many a channel may have under way."""
+
+    free: int
+    share: int
+    busy: Counter[str]
+
+    def take(self, channel_id: str) -> bool:
+        if self.busy[channel_id] >= self.share:
+            return False
+        self.busy[channel_id] += 1
+        return True
 
 
 def expect(
@@ -80,12 +104,15 @@ def any_due(session: Session, now: datetime) -> bool:
     )
 
 
-def claim(session: Session, count: int, now: datetime) -> list[Question]:
-    """Up to `count` of those that are due, ours until `ASKED` has passed; no other worker asks meanwhile."""
-    due = select(Receipt).where(Receipt.due_at <= now).order_by(Receipt.due_at).limit(count)
-    rows = session.scalars(due.with_for_update(skip_locked=True)).all()
-    ids = [row.delivery_id for row in rows]
-    session.execute(update(Receipt).where(Receipt.delivery_id.in_(ids)).values(due_at=now + ASKED))
+def claim(session: Session, room: Room, now: datetime) -> list[Question]:
+    """Those that are due and for which there is room, ours until `ASKED` has passed: no other worker asks
+    meanwhile."""
+    full = [channel for channel, count in room.busy.items() if count >= room.share]
+    due = select(Receipt).where(Receipt.due_at <= now, Receipt.channel_id.not_in(full))
+    due = due.order_by(Receipt.due_at).limit(room.free).with_for_update(skip_locked=True)
+    rows = [row for row in session.scalars(due).all() if room.take(row.channel_id)]
+    for row in rows:
+        row.due_at = now + ASKED
     channels = select(Channel).where(Channel.id.in_({row.channel_id for row in rows}))
     by_id = {channel.id: channel for channel in session.scalars(channels)}
     found = []
@@ -96,6 +123,13 @@ def claim(session: Session, count: int, now: datetime) -> list[Question]:
         else:
             found.append(Question(row, channel, tuple(_sent(row.delivery_id, one) for one in row.sent)))
     return found
+
+
+def postpone(session: Session, question: Question, times: Sequence[timedelta]) -> None:
+    """To the first moment at which the provider is to be asked."""
+    row = session.get(Receipt, question.row.delivery_id, with_for_update=True)
+    if row is not None and row.looks == 0:
+        row.due_at = question.sent_at + times[0]
 
 
 def look_again(

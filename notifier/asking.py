@@ -1,0 +1,262 @@
+"""Asks providers what became of messages, and moves deliveries by what they say."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import structlog
+from pydantic import ValidationError
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from channels.base import Answer, ChannelConfig, Outcome, Recipient
+from channels.registry import adapter as adapter_of
+from notifier import faultpoints, metrics, receipts
+from notifier.attempts import RECEIPT
+from notifier.channels import load_config
+from notifier.clock import utcnow
+from notifier.digests import MEMBERS_BECOME, settle_members
+from notifier.model import Attempt, Delivery, Receipt
+from notifier.receipts import BUSY, Question
+from notifier.recipients import TOLD, Audience, awaited, document, merge, parsed
+from notifier.retry import NOBODY, Tried, Verdict, after_receipts
+from notifier.secretbox import WrongKeyError
+from notifier.sending import Tools
+from notifier.settle import close
+
+ASKERS = 16
+SHARE = ASKERS // 4
+POLL_S = 1.0
+TIMEOUT_S = 5.0
+MOVABLE = (
+    "accepted",
+    "unknown",
+    "retrying",
+    "failed",
+)  # nobody else is about it, and it was not told elsewhere
+TEST, NOT_AGAIN, NOT_TOLD = "test", "a test is not tried again", "not told"
+_OPEN = Answer(Outcome.TEMPORARY)
+_SAYS = frozenset({Outcome.DELIVERED, Outcome.ACCEPTED, Outcome.REFUSED, Outcome.TEMPORARY})
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a provider was asked, and what it said. `times`: of the channel (`Adapter.receipt_times`)."""
+
+    question: Question
+    audience: Audience
+    times: Sequence[timedelta]
+    said: Sequence[Recipient]
+    asked_at: datetime
+
+
+class Asker:
+    """Asks in threads of its own about whatever is due. Every worker has one: a row is one's at a time."""
+
+    def __init__(self, tools: Tools, wake: Callable[[Iterable[int]], None]) -> None:
+        self._tools, self._store, self._wake = tools, tools.store, wake
+        self._network = replace(tools.network, timeout_s=TIMEOUT_S)
+        self._pool = ThreadPoolExecutor(ASKERS, thread_name_prefix="asker")
+        self._busy: Counter[str] = Counter()  # by channel: a slow provider keeps a fourth of them at most
+        self._lock = threading.Lock()
+        self._changed = threading.Event()
+
+    def run(self, ended: threading.Event) -> None:
+        """Look every second, and whenever one of us is free again."""
+        while True:
+            self._changed.clear()
+            if ended.is_set():
+                break
+            try:
+                self._look()
+            except SQLAlchemyError as error:
+                log.warning("receipts_not_looked_at", why=type(error).__name__)
+            self._changed.wait(POLL_S)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def stop(self) -> None:
+        """After `ended` was set: notice it now."""
+        self._changed.set()
+
+    def _look(self) -> None:
+        with self._lock:
+            busy = Counter(self._busy)
+        free = ASKERS - busy.total()
+        if free <= 0:
+            return
+        with self._store.read() as session:
+            if not receipts.any_due(session, self._store.now(session)):
+                return
+        room = receipts.Room(free, SHARE, busy)
+        for question in self._tools.writer.run(
+            lambda session: receipts.claim(session, room, self._store.now(session))
+        ):
+            with self._lock:
+                self._busy[question.channel.id] += 1
+            self._pool.submit(self._run, question)
+
+    def _run(self, question: Question) -> None:
+        try:
+            self._wake(self._ask(question))
+        finally:
+            with self._lock:
+                self._busy[question.channel.id] -= 1
+            self._changed.set()
+
+    def _ask(self, question: Question) -> set[int]:
+        try:
+            heard = self._heard(question)
+            if heard is None:
+                return set()
+            faultpoints.hit("receipt_read")
+            return self._tools.writer.run(lambda session: note(session, heard, self._store.now(session)))
+        except Exception as error:  # noqa: BLE001  a border: it is asked again; its own words may hold a secret
+            log.error("receipt_not_read", delivery=question.row.delivery_id, why=type(error).__name__)  # noqa: TRY400
+            return set()
+
+    def _heard(self, question: Question) -> Heard | None:
+        adapter, asked_at = adapter_of(question.channel.kind), utcnow()
+        try:
+            config: ChannelConfig = load_config(question.channel, self._tools.box)
+        except (WrongKeyError, ValidationError):
+            return Heard(question, Audience(), (), (), asked_at)
+        times = adapter.receipt_times(config)
+        if question.is_early(times, asked_at):
+            self._tools.writer.run(lambda session: receipts.postpone(session, question, times))
+            return None
+        began = time.monotonic()
+        said = adapter.receipts(question.sent, config, self._network, asked_at) if times else ()
+        metrics.PROVIDER_S.labels(question.channel.kind).observe(time.monotonic() - began)
+        return Heard(question, Audience.of(adapter, config), times, said, asked_at)
+
+
+def note(session: Session, heard: Heard, now: datetime) -> set[int]:
+    """Write down what was said. Answers the shards in which there is work now."""
+    asked = heard.question.row
+    row = session.get(Delivery, asked.delivery_id, with_for_update=True, populate_existing=True)
+    receipt = session.get(Receipt, asked.delivery_id, with_for_update=True, populate_existing=True)
+    if receipt is None or receipt.looks != asked.looks:
+        return set()  # somebody else was quicker
+    if row is None:
+        session.delete(receipt)
+        return set()
+    if row.state == "sending":  # its sender has a picture of its own: that first
+        receipt.due_at = now + BUSY
+        return set()
+    known = parsed(row.recipients)
+    fresh = news(known, heard.said)
+    recipients = merge(known, fresh)
+    receipts.look_again(session, receipt, heard.times, recipients, now)
+    if not fresh:
+        return set()
+    row.recipients = [document(one) for one in recipients]
+    # A test is of those to whom it was sent.
+    audience = replace(heard.audience, order=()) if row.trigger == "test" else heard.audience
+    found = Finding(audience, fresh, recipients)
+    _log(session, row, heard, found, now)
+    return _move(session, row, found, now)
+
+
+def news(known: Sequence[Recipient], said: Sequence[Recipient]) -> tuple[Recipient, ...]:
+    """What is new in a provider's words, of those whose fate was open."""
+    open_now = {one.to: one for one in awaited(known)}
+    fresh = []
+    for one in said:
+        before = open_now.get(one.to)
+        if before is None or one.outcome not in _SAYS:
+            continue
+        after = replace(one, code=one.code or before.code, message_id=one.message_id or before.message_id)
+        if after != before:
+            fresh.append(after)
+    return tuple(fresh)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What receipts make of a message: of whom there is news, and what is known of all."""
+
+    audience: Audience
+    fresh: Sequence[Recipient]
+    recipients: Sequence[Recipient]
+
+    @property
+    def whole(self) -> Outcome:
+        return self.audience.outcome(_OPEN, self.recipients)
+
+    @property
+    def news(self) -> frozenset[Outcome]:
+        return frozenset(one.outcome for one in self.fresh)
+
+    @property
+    def refused(self) -> list[Recipient]:
+        return [one for one in self.recipients if one.outcome is Outcome.REFUSED]
+
+    @property
+    def why(self) -> str:
+        words = NOBODY if self.audience.is_sequential else NOT_TOLD
+        return (
+            f"{words}: {', '.join(f'{one.to} ({one.code})' for one in self.refused)}" if self.refused else ""
+        )
+
+
+def judge(row: Delivery, found: Finding, now: datetime) -> Verdict | None:
+    """What becomes of the delivery; None: it stays as it is, save for what is known of its recipients."""
+    if row.state not in MOVABLE or row.merged_into is not None:
+        return None
+    tried = Tried(row.id, row.tries, row.expires_at, resend_when_unknown=False)
+    verdict = after_receipts(found.whole, found.news, tried, now)
+    if verdict.state == "retrying" and row.trigger == TEST:
+        verdict = Verdict("failed", row.tries, NOT_AGAIN)
+    if verdict.state == row.state and (row.state != "retrying" or Outcome.TEMPORARY not in found.news):
+        return None
+    return replace(verdict, why=verdict.why or found.why)
+
+
+def _move(session: Session, row: Delivery, found: Finding, now: datetime) -> set[int]:
+    verdict = judge(row, found, now)
+    if verdict is None:
+        return set()
+    was, is_told = row.state, verdict.state in ("delivered", "accepted")
+    row.state, row.tries = verdict.state, verdict.tries
+    row.why = row.why if is_told and was == "accepted" else verdict.why if not is_told else ""
+    row.next_attempt_at = verdict.again_at
+    row.delivered_at = now if is_told else None
+    last = next((one for one in reversed(found.fresh) if one.outcome not in TOLD), None)
+    row.error_code = None if is_told else (last.code or last.outcome.value) if last else row.error_code
+    row.error_message = None if is_told else verdict.why
+    row.error_permanent = None if is_told else verdict.is_permanent
+    if row.is_digest:
+        settle_members(session, row, was=(MEMBERS_BECOME.get(was, was),))
+    log.info("receipt", delivery=row.id, channel=row.channel, kind=row.kind, was=was, state=row.state)
+    if row.state == "retrying":
+        return {row.shard}
+    metrics.DELIVERIES.labels(row.kind, row.state).inc()
+    return close(session, row, now)
+
+
+def _log(session: Session, row: Delivery, heard: Heard, found: Finding, now: datetime) -> None:
+    """Like any other attempt, though nothing was sent: it counts under no meter."""
+    outcome = Audience().outcome(_OPEN, found.fresh)
+    session.add(
+        Attempt(
+            delivery_id=row.id,
+            channel_id=row.channel_id,
+            n=row.attempt_count,
+            part=1,
+            parts=1,
+            trigger=RECEIPT,
+            lease_token="",
+            started_at=min(heard.asked_at, now),
+            finished_at=now,
+            outcome=outcome.value,
+            provider_code=next(one.code for one in found.fresh if one.outcome is outcome),
+            provider_message=", ".join(f"{one.to}: {one.outcome.value}" for one in found.fresh),
+            recipients=[document(one) for one in found.fresh],
+        )
+    )
