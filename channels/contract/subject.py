@@ -53,7 +53,7 @@ class Subject:
 
     def channel(self, providers: StandIn, *, keyword: str | None = None, **more: Any) -> ChannelConfig:
         """A channel to a played provider of its own; secret and keyword are known on both sides."""
-        robot = providers.robot(self.played, secret=self.secret, keyword=keyword, success=self.success)
+        robot = providers.robot(self.played, secret=self.secret, keyword=keyword, success=dict(self.success))
         known = {"keyword": keyword} if keyword else {}
         return self.leading_to(robot.url, **known, **more)
 

@@ -8,10 +8,7 @@ import threading
 from pathlib import Path
 
 from channels.standin.providers import StandIn
-
-TOKEN = "demo"  # noqa: S105  the key of a played robot
-SECRET = "SECdemo"  # noqa: S105  likewise
-WEBHOOK_SECRET = "whsec_ZmF1bHRjYXN0LXN0YW5kLWluLXNlY3JldA=="  # noqa: S105  likewise
+from channels.standin.ready import furnish
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,10 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    secrets = {"dingtalk": SECRET, "wecom": None, "feishu": SECRET, "webhook": WEBHOOK_SECRET}
-    robots = {kind: providers.robot(kind, TOKEN, secret=secret) for kind, secret in secrets.items()}
-    known = {kind: {"url": robot.url, "secret": robot.secret} for kind, robot in robots.items()}
-    print(json.dumps({"url": providers.url, "smtp_url": providers.smtp_url, "robots": known}), flush=True)  # noqa: T201
+    ready = furnish(providers)
+    providers.tell(ready.commands)
+    print(json.dumps(ready.document, ensure_ascii=False), flush=True)  # noqa: T201
     stop.wait()
     providers.stop()
     return 0
@@ -39,8 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="channels.standin",
-        description="Plays DingTalk, WeCom and Feishu robots, a webhook receiver and a mail server."
-        " Prints one line of JSON with their URLs and secrets; what arrived is at / and /_messages.",
+        description="Plays DingTalk, WeCom and Feishu robots, a webhook receiver, a mail server, and the"
+        " providers of texts and calls. Prints one line of JSON: their URLs and secrets, and the commands"
+        " that make a channel to each; these and what arrived are at /, what arrived also at /_messages.",
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="of the robots; 0: any free one")

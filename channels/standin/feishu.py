@@ -13,7 +13,8 @@ PER_SECOND, PER_MINUTE = Window(5, 1.0), Window(100, 60.0)
 WINDOWS = (PER_SECOND, PER_MINUTE)
 MAX_BODY = 20 * 1024
 HOUR_S = 3600
-TYPES = ("text", "post", "interactive")
+TYPES = ("text", "post", "interactive", "share_chat", "image")
+FIELDS = {"text": "text", "post": "post", "share_chat": "share_chat_id", "image": "image_key"}
 
 
 def token(request: Request) -> str:
@@ -54,27 +55,66 @@ def _malformed(body: dict[str, Any]) -> Reply | None:
     if kind not in TYPES:
         return _no(19002, "params error, msg_type need")
     if kind == "interactive":
-        card = body.get("card")
-        if not isinstance(card, dict) or not isinstance(card.get("elements"), list):
-            return _no(11246, "parse card json err, please check whether the card json is correct")
-        return None
+        return _bad_card(body.get("card"))
     content = body.get("content")
-    if not isinstance(content, dict) or not content.get("text"):
-        return _no(19002, "params error, content need")
+    if not isinstance(content, dict) or not content.get(FIELDS[kind]):
+        return _no(19002, f"params error, content->{FIELDS[kind]} need")
+    if kind == "post" and not all(_is_post(one) for one in dict(content["post"]).values()):
+        return _no(19002, "params error, content->post need")
     return None
+
+
+def _bad_card(card: object) -> Reply | None:
+    """Form 1.0 has its elements at the top; form 2.0 says so and has them in a body."""
+    is_new = isinstance(card, dict) and card.get("schema") == "2.0"
+    holder = card.get("body") if isinstance(card, dict) and is_new else card
+    if isinstance(holder, dict) and isinstance(holder.get("elements"), list):
+        return None
+    code = 200621 if is_new else 11246
+    return _no(code, "parse card json err, please check whether the card json is correct")
+
+
+def _is_post(one: object) -> bool:
+    lines = one.get("content") if isinstance(one, dict) else None
+    return isinstance(lines, list) and all(isinstance(line, list) for line in lines)
 
 
 def _accept(body: dict[str, Any]) -> Reply:
     if body["msg_type"] == "text":
         title, text = "", str(body["content"]["text"])
         called = re.findall(r'<at user_id="([\w.@-]+)">', text)
+    elif body["msg_type"] == "post":
+        title, text, called = _post(next(iter(body["content"]["post"].values())))
+    elif body["msg_type"] != "interactive":
+        title, text, called = "", text_of(body["content"]), []
     else:
         title = text_of(body["card"].get("header", {}).get("title", {}).get("content"))
-        elements = body["card"]["elements"]
-        text = "\n".join(str(one.get("text", {}).get("content", one.get("content", ""))) for one in elements)
+        elements = body["card"].get("body", body["card"])["elements"]
+        text = "\n".join(_words(one) for one in elements)
         called = re.findall(r"<at id=([\w.@-]+)>", text)
     success = {"StatusCode": 0, "StatusMessage": "success", "code": 0, "data": {}, "msg": "success"}
     return Reply(success, code="0", is_accepted=True, title=title, text=text, called=tuple(called))
+
+
+def _post(post: dict[str, Any]) -> tuple[str, str, list[str]]:
+    """Title, text, and who is called, of a text in lines of pieces."""
+    pieces = [piece for line in post["content"] for piece in line]
+    lines = ("".join(str(piece.get("text", "")) for piece in line) for line in post["content"])
+    called = [str(piece.get("user_id")) for piece in pieces if piece.get("tag") == "at"]
+    return str(post.get("title", "")), "\n".join(lines), called
+
+
+def _words(element: Any) -> str:
+    """All that a card's element shows, from top to bottom; a button as a link."""
+    if isinstance(element, list):
+        return "\n".join(_words(one) for one in element)
+    if not isinstance(element, dict):
+        return ""
+    if element.get("tag") == "button":
+        return f"[{_words(element.get('text'))}]({element.get('url')})"
+    shown = [str(element["content"])] if element.get("content") else []
+    inside = (_words(element.get(name)) for name in ("text", "fields", "actions", "elements"))
+    return "\n".join([*shown, *(words for words in inside if words)])
 
 
 def _no(code: int, msg: str, status: int = 200) -> Reply:

@@ -3,7 +3,7 @@
 import secrets
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -71,16 +71,17 @@ class StandIn:
         kind: str,
         token: str | None = None,
         *,
-        secret: str | None = None,
-        keyword: str | None = None,
         limited: bool = True,
-        success: Mapping[str, Any] | None = None,
+        **settings: Any,
     ) -> Robot:
-        """A new robot (or receiver); `limited` False: one that never says "too fast"; `success`: what a
-        receiver of kind `any` answers."""
-        token = token or secrets.token_hex(16)
-        robot = make_robot(self.url, kind, token, secret=secret, keyword=keyword, success=success)
+        """A new robot (or receiver); `limited` False: one that never says "too fast"; `settings` are
+        Robot's: secret, keyword …"""
+        robot = make_robot(self.url, kind, token or secrets.token_hex(16), **settings)
         return self._desk.register(robot, limited=limited)
+
+    def tell(self, commands: Sequence[str]) -> None:
+        """Commands that the page shows."""
+        self._desk.commands = commands
 
     def account(self, provider: str, key: str | None = None, **settings: Any) -> Account:
         """A new customer of a provider of texts and calls; `settings` are Account's."""

@@ -84,6 +84,7 @@ class Robot:
     secret: str | None = None
     keyword: str | None = None
     success: Mapping[str, Any] = field(default_factory=dict)  # what `any` answers
+    quota: int | None = None  # messages that the organisation has left; of DingTalk only
     meter: Meter = field(default_factory=lambda: Meter(()))
 
 

@@ -1,12 +1,11 @@
 """The HTTP side: routes to the played providers, scripted answers, and what arrived at `/_messages`."""
 
-import html
 import json
 import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from channels.standin import aliyun, anything, baidu, dingtalk, feishu, tencent, webhook, wecom
 from channels.standin.journal import Journal, Received
+from channels.standin.page import page
 from channels.standin.robots import Meter, Reply, Request, Robot
 from channels.standin.telecom import Account, Provider
 
@@ -51,6 +51,7 @@ class Desk:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self.url = ""
+        self.commands: Sequence[str] = ()  # for the page
         self._robots: dict[tuple[str, str], Robot] = {}
         self._accounts: dict[tuple[str, str], Account] = {}
         self._scripts: dict[str, deque[Scripted]] = {kind: deque() for kind in (*PROVIDERS, *TELECOM)}
@@ -163,7 +164,11 @@ class _Handler(BaseHTTPRequestHandler):
             found = self.server.desk.journal.all(query.get("kind"), accepted=accepted)
             self._answer(200, json.dumps([one.document() for one in found], ensure_ascii=False).encode())
         elif parts.path == "/":
-            self._answer(200, _page(self.server.desk.journal).encode(), "text/html; charset=utf-8")
+            self._answer(
+                200,
+                page(self.server.desk.journal, self.server.desk.commands).encode(),
+                "text/html; charset=utf-8",
+            )
         else:
             self._play()
 
@@ -237,11 +242,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests hold keys; what arrived is in the journal."""
 
 
-def make_robot(
-    base: str, kind: str, token: str, *, secret: str | None = None, keyword: str | None = None,
-    success: Mapping[str, Any] | None = None,
-) -> Robot:  # fmt: skip
-    """A robot whose URL has its provider's own form."""
+def make_robot(base: str, kind: str, token: str, **settings: Any) -> Robot:
+    """A robot whose URL has its provider's own form; `settings` are Robot's."""
     forms = {
         "dingtalk": "/robot/send?access_token={}",
         "wecom": "/cgi-bin/webhook/send?key={}",
@@ -249,18 +251,4 @@ def make_robot(
         "webhook": "/webhook/{}",
         "any": "/any/{}",
     }
-    return Robot(kind, token, base + forms[kind].format(token), secret, keyword, success or {})
-
-
-def _page(journal: Journal) -> str:
-    rows = "\n".join(
-        "<tr>" + "".join(f"<td><pre>{html.escape(cell)}</pre></td>" for cell in _cells(one)) + "</tr>"
-        for one in reversed(journal.all())
-    )
-    head = "<!doctype html><meta charset=utf-8><title>Stand-in providers</title>"
-    return f"{head}<h1>What arrived</h1><table>{rows}</table>"
-
-
-def _cells(one: Received) -> tuple[str, ...]:
-    shown = "shown" if one.is_accepted else f"refused ({one.code})"
-    return one.at, one.kind, one.robot, shown, f"{one.title}\n{one.text}".strip(), " ".join(one.called)
+    return Robot(kind, token, base + forms[kind].format(token), **settings)

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import html
 import json
 import os
 import signal
@@ -19,6 +20,15 @@ from channels.transport import Unanswered
 
 TEXT = {"msgtype": "text", "text": {"content": "hello"}}
 CARD = {"msg_type": "interactive", "card": {"elements": [{"tag": "div", "text": {"content": "x"}}]}}
+
+
+BUTTON = {"title": "open", "actionURL": "https://x"}
+LINK = {"title": "t", "text": "x", "messageUrl": "https://x"}
+FEED = {"title": "t", "messageURL": "https://x", "picURL": "https://x/y.png"}
+NEW_CARD = {
+    "msg_type": "interactive",
+    "card": {"schema": "2.0", "body": {"elements": [{"tag": "markdown", "content": "x <at id=ou_1></at>"}]}},
+}
 
 
 @pytest.fixture
@@ -39,6 +49,23 @@ def markdown(**form):
     return {"msgtype": "markdown", "markdown": form}
 
 
+def card(**form):
+    return {"msgtype": "actionCard", "actionCard": {"title": "t", "text": "x", **form}}
+
+
+def news(count):
+    return {"msgtype": "news", "news": {"articles": [{"title": "训" * 50, "url": "https://x"}] * count}}
+
+
+def image(content):
+    digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    return {"msgtype": "image", "image": {"base64": base64.b64encode(content).decode(), "md5": digest}}
+
+
+def post_form(lines):
+    return {"msg_type": "post", "content": {"post": {"zh_cn": {"title": "t", "content": lines}}}}
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "expected"),
     [
@@ -48,6 +75,38 @@ def markdown(**form):
         pytest.param("dingtalk", markdown(text="x"), 400402, id="dingtalk-no-title"),
         pytest.param("dingtalk", {"msgtype": "fax"}, 400105, id="dingtalk-unknown-type"),
         pytest.param("dingtalk", text("训" * 7000), 460101, id="dingtalk-too-long"),
+        pytest.param("dingtalk", card(singleTitle="open", singleURL="https://x"), 0, id="dingtalk-button"),
+        pytest.param("dingtalk", card(singleTitle="open"), 400403, id="dingtalk-button-without-url"),
+        pytest.param("dingtalk", card(btns=[BUTTON, BUTTON]), 0, id="dingtalk-buttons"),
+        pytest.param("dingtalk", card(btns=[{"title": "a"}]), 400403, id="dingtalk-buttons-without-url"),
+        pytest.param("dingtalk", card(btns=[]), 400403, id="dingtalk-no-buttons"),
+        pytest.param("dingtalk", card(text="训" * 7000, btns=[BUTTON]), 460101, id="dingtalk-card-too-long"),
+        pytest.param("dingtalk", {"msgtype": "link", "link": LINK}, 0, id="dingtalk-link"),
+        pytest.param(
+            "dingtalk", {"msgtype": "link", "link": {"title": "t"}}, 400403, id="dingtalk-half-a-link"
+        ),
+        pytest.param(
+            "dingtalk", {"msgtype": "feedCard", "feedCard": {"links": [FEED]}}, 0, id="dingtalk-feed"
+        ),
+        pytest.param(
+            "dingtalk", {"msgtype": "feedCard", "feedCard": {"links": []}}, 400403, id="dingtalk-no-feed"
+        ),
+        pytest.param(
+            "wecom", {"msgtype": "markdown_v2", "markdown_v2": {"content": "训" * 1366}}, 40058, id="wecom-v2"
+        ),
+        pytest.param("wecom", news(1), 0, id="wecom-news"),
+        pytest.param("wecom", news(9), 40058, id="wecom-nine-articles"),
+        pytest.param(
+            "wecom", {"msgtype": "news", "news": {"articles": [{"title": "t"}]}}, 40058, id="wecom-no-url"
+        ),
+        pytest.param("wecom", image(b"png"), 0, id="wecom-image"),
+        pytest.param("wecom", image(b"x" * (2 * 1024 * 1024 + 1)), 40009, id="wecom-image-too-large"),
+        pytest.param("feishu", post_form([[{"tag": "text", "text": "x"}]]), 0, id="feishu-post"),
+        pytest.param("feishu", post_form([{"tag": "text"}]), 19002, id="feishu-bad-post"),
+        pytest.param("feishu", NEW_CARD, 0, id="feishu-card-2"),
+        pytest.param(
+            "feishu", {"msg_type": "interactive", "card": {"schema": "2.0"}}, 200621, id="feishu-bad-card-2"
+        ),
         pytest.param("wecom", TEXT, 0, id="wecom-text"),
         pytest.param("wecom", text("训" * 683), 40058, id="wecom-text-too-long"),
         pytest.param("wecom", markdown(content="训" * 1365), 0, id="wecom-4095-bytes"),
@@ -155,6 +214,9 @@ def test_as_a_command(tmp_path, network):
         known = json.loads(process.stdout.readline())
         robot = known["robots"]["wecom"]
         assert code(network.request("POST", robot["url"], json=TEXT)) == 0
+        page = network.request("GET", known["url"] + "/").text
+        assert "hello" in page
+        assert all(html.escape(command) in page for command in known["commands"])
         host, port = known["smtp_url"].removeprefix("smtp://").partition("?")[0].split(":")
         with socket.create_connection((host, int(port)), 5) as sock:
             assert sock.recv(100).startswith(b"220")
@@ -170,3 +232,21 @@ def test_a_port_that_is_taken(providers):
     assert done.returncode == 1
     assert "--port" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_organisation_may_use_up_its_quota(providers, post):
+    robot = providers.robot("dingtalk", quota=2)
+    assert [code(post(robot.url, TEXT)) for _ in range(4)] == [0, 0, 90030, 90030]
+
+
+def test_a_card_in_form_2_and_a_post_call_people(providers, post):
+    robot = providers.robot("feishu")
+    at = {"tag": "at", "user_id": "all"}
+    assert [code(post(robot.url, body)) for body in (NEW_CARD, post_form([[at]]))] == [0, 0]
+    assert [one.called for one in providers.messages("feishu")] == [("ou_1",), ("all",)]
+
+
+def test_news_are_cut_as_wecom_cuts_them(providers, post):
+    assert code(post(providers.robot("wecom").url, news(1))) == 0
+    (shown,) = providers.messages("wecom")
+    assert shown.text.startswith("训" * 42 + "\n")
