@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import Table, bindparam, func, select, update
+from sqlalchemy import Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from channels.base import Answer, Limit, Outcome, Recipient
 from notifier import meters, retry
 from notifier.leases import LEASE
-from notifier.model import Attempt, Delivery
+from notifier.model import Attempt, ChannelMeter, Delivery, MeterUse
 from notifier.pace import Book, Lane
 from notifier.recipients import UNDER_WAY, document, over_quota
 from notifier.storage import Instant
@@ -167,15 +167,19 @@ def give_up_lost(session: Session, row: Delivery, now: datetime) -> int:
 
 
 def was_throttled(session: Session, attempt_id: int | None) -> bool:
-    """Whether the channel's last answer before this attempt began was "too fast" too."""
+    """Whether the last answer before this attempt began was "too fast" too: the channel's, or another's
+    to the same robot."""
     this = session.get(Attempt, attempt_id) if attempt_id is not None else None
     if this is None:
         return False
+    names = select(ChannelMeter.meter).where(ChannelMeter.channel_id == this.channel_id)
+    shared = select(MeterUse.attempt_id).where(
+        MeterUse.meter.in_(names), MeterUse.started_at > this.started_at - meters.KEPT
+    )
     before = select(Attempt.outcome).where(
-        Attempt.channel_id == this.channel_id,
+        or_(Attempt.channel_id == this.channel_id, Attempt.id.in_(shared)),
         Attempt.started_at < this.started_at,
         Attempt.finished_at <= this.started_at,
-        Attempt.trigger != RECEIPT,
     )
     last = session.scalars(before.order_by(Attempt.started_at.desc(), Attempt.id.desc()).limit(1)).first()
     return last == Outcome.THROTTLED

@@ -168,7 +168,7 @@ class Editing:
 
     def change(self, row: Channel, body: ChannelChange, want: Wanted) -> None:
         """Replaces all that may change. An edit mends; a channel that is switched off sends nothing more."""
-        row.health, row.health_why, row.paused_until = "unknown", "", None
+        row.health, row.health_why = "unknown", ""
         self._write(row, body, want)
         close_failing(self.session, row, self.now)
         if row.enabled:
@@ -190,7 +190,10 @@ class Editing:
         row.language, row.timezone, row.enabled = body.language, body.timezone, body.enabled
         row.version += 1
         row.updated_at = self.now
+        before = meters.of(self.session, [row.id])
         meters.register(self.session, row.id, want.config)
+        if meters.of(self.session, [row.id]) != before:  # it is another robot's pause that counts now
+            row.paused_until = meters.pause(self.session, row)
 
 
 def find(session: Session, principal: Principal, name: str, scope: str | None = None) -> Channel:

@@ -6,17 +6,23 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 
 import structlog
+from pydantic import ValidationError
+from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
-from notifier import faultpoints, metrics
+from notifier import faultpoints, meters, metrics
 from notifier.asking import Asker
+from notifier.channels import load_config
 from notifier.claim import ChannelError, Claim, Claiming, due_shards
 from notifier.leases import RENEW_EVERY_S, Slots, renew
+from notifier.model import Channel, ChannelMeter
 from notifier.reaper import reap
+from notifier.secretbox import SecretBox, WrongKeyError
 from notifier.sending import Tools, send
 from notifier.tasks import Task, load
 
@@ -55,6 +61,8 @@ class Engine:
         ]  # fmt: skip
 
     def start(self) -> None:
+        with self._tools.store.write() as session:
+            _fill_meters(session, self._tools.box)
         self._tools.writer.start()
         for thread in self._threads:
             thread.start()
@@ -232,3 +240,11 @@ class Engine:
 
     def _ask(self) -> None:
         self._asker.run(self._ended)
+
+
+def _fill_meters(session: Session, box: SecretBox) -> None:
+    """Channels that were made before there were meters get theirs."""
+    known = select(ChannelMeter.channel_id)
+    for row in session.scalars(select(Channel).where(Channel.id.not_in(known))).all():
+        with suppress(WrongKeyError, ValidationError):
+            meters.register(session, row.id, load_config(row, box))

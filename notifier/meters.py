@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from channels.base import Adapter, ChannelConfig, Limit
 from notifier import pace
 from notifier.model import Attempt, Channel, ChannelMeter, Delivery, MeterUse
+from notifier.storage import insert_new
 
 LONGEST_SEND = timedelta(minutes=10)  # a mail to a slow server
 KEPT = timedelta(hours=25)  # longer than any provider's window
@@ -82,9 +83,8 @@ def at_once(limits: Mapping[str, Sequence[Limit]]) -> int:
 def register(session: Session, channel_id: str, config: ChannelConfig) -> None:
     """The channel's meters are these from now on."""
     session.execute(delete(ChannelMeter).where(ChannelMeter.channel_id == channel_id))
-    meters = sorted(set(names(config, channel_id).values()))
-    session.add_all(ChannelMeter(channel_id=channel_id, meter=meter) for meter in meters)
-    session.flush()
+    for meter in sorted(set(names(config, channel_id).values())):
+        insert_new(session, ChannelMeter, {"channel_id": channel_id, "meter": meter})
 
 
 def of(session: Session, channel_ids: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -96,11 +96,18 @@ def of(session: Session, channel_ids: Collection[str]) -> dict[str, tuple[str, .
     return {one: tuple(found.get(one) or (own(one),)) for one in channel_ids}
 
 
-def sharing(channel_id: str) -> Select[str]:
-    """The channels that share a meter with this one, itself among them."""
-    mine = select(ChannelMeter.meter).where(ChannelMeter.channel_id == channel_id)
+def sharing(channel: Channel) -> Select[str]:
+    """The channels to the same robot, itself among them; what has recipients is shared with nobody."""
+    mine = select(ChannelMeter.meter).where(ChannelMeter.channel_id == channel.id)
     shared = select(ChannelMeter.channel_id).where(ChannelMeter.meter.in_(mine))
-    return select(Channel.id).where(or_(Channel.id == channel_id, Channel.id.in_(shared)))
+    both = Channel.id == channel.id
+    return select(Channel.id).where(both if "to" in channel.config else or_(both, Channel.id.in_(shared)))
+
+
+def pause(session: Session, channel: Channel) -> datetime | None:
+    """Until when the others with a channel to the same robot keep quiet."""
+    others = select(func.max(Channel.paused_until)).where(Channel.id != channel.id)
+    return session.scalar(others.where(Channel.id.in_(sharing(channel))))
 
 
 def lock(session: Session, meters: Iterable[str], *, wait: bool = True) -> bool:

@@ -5,6 +5,7 @@ from datetime import datetime
 from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
+from notifier import meters
 from notifier.channels import release_held
 from notifier.claim import take_back
 from notifier.doorbell import SHARDS
@@ -15,12 +16,14 @@ BATCH = 200
 
 
 def reap(session: Session, now: datetime) -> set[int]:
-    """Held deliveries that are too old, or whose channel was mended or deleted; alerts that ran out.
+    """Held deliveries that are too old, or whose channel was mended or deleted; alerts that ran out; sends
+    that count no more.
 
     Answers the shards to wake.
     """
     wake = _expire_held(session, now) | _release_mended(session, now) | _end_orphans(session, now)
     _close_alerts(session, now)
+    meters.forget(session, now)
     return wake
 
 

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from channels.base import Answer, Outcome, Recipient
 from channels.registry import adapter
+from notifier import meters
 from notifier.alerts import raise_channel_failing
 from notifier.attempts import complete, was_throttled
 from notifier.digests import settle_members
@@ -156,8 +157,10 @@ def _on_channel(session: Session, channel: Channel, verdict: Verdict, now: datet
     if verdict.breaks_channel:
         return break_channel(session, channel, verdict.why, now)
     if verdict.pause_until is not None and (channel.paused_until or now) < verdict.pause_until:
-        session.execute(
-            update(Channel).where(Channel.id == channel.id).values(paused_until=verdict.pause_until)
+        session.execute(  # the penalty is the robot's, and others may have channels to it
+            update(Channel)
+            .where(Channel.id.in_(meters.sharing(channel)))
+            .values(paused_until=verdict.pause_until)
         )
     if verdict.state in ("delivered", "accepted") and channel.health == "unknown":
         session.execute(
