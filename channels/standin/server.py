@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
-from channels.standin import aliyun, anything, baidu, dingtalk, feishu, tencent, webhook, wecom
+from channels.standin import aliyun, anything, baidu, dingtalk, feishu, tencent, twilio, webhook, wecom
 from channels.standin.journal import Journal, Received
 from channels.standin.page import page
 from channels.standin.robots import Meter, Reply, Request, Robot
@@ -22,7 +22,7 @@ from channels.standin.telecom import Account, Provider
 PROVIDERS = {
     "dingtalk": dingtalk, "wecom": wecom, "feishu": feishu, "webhook": webhook, "any": anything,
 }  # fmt: skip
-TELECOM: Mapping[str, Provider] = {"aliyun": aliyun, "baidu": baidu, "tencent": tencent}
+TELECOM: Mapping[str, Provider] = {"aliyun": aliyun, "baidu": baidu, "tencent": tencent, "twilio": twilio}
 MAX_BODY = 4 * 1024 * 1024
 
 
