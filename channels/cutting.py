@@ -5,27 +5,29 @@ Providers count bytes, of the text or of the whole JSON body, so the caller says
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from channels.base import Message
 from channels.escaping import unmention, writable
+from channels.graphemes import graphemes
 
 MAX_PARTS = 3
 MAX_LINK = 500
-MAX_GRAPHEME = 32  # a letter with hundreds of accents is taken apart
 
 PLACEHOLDER = "<"  # stands for a body while its frame is measured; no keyword may hold it
 
+BOLD = "**"
+
 Cost = Callable[[str], int]
 
-# What is not to be cut inside a line: links, images, tags, entities, escaped characters, addresses.
+# What is not to be cut inside a line: links, images, tags, entities, escaped characters, marks, addresses.
 _ATOM = re.compile(
-    r"!?\[[^\]\n]*\]\([^)\s]*\)|<[^<>\n]{1,200}>|&#?\w{1,10};|\\[!-/:-@\[-`{-~]|https?://[^\s<>()\[\]]+"
+    r"!?\[[^\]\n]*\]\([^)\s]*\)|<[^<>\n]{1,200}>|&#?\w{1,10};|\\[!-/:-@\[-`{-~]|\*\*"
+    r"|https?://[^\s<>()\[\]]+"
 )
+_MARK = re.compile(r"\\[\\*_`~]|\*\*|<font\b[^<>\n]*>|</font>")
 _CJK = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]")
-_JOINER, _VARIATION = "\u200d", "\ufe0e\ufe0f\u20e3"
 
 
 def utf8(text: str) -> int:
@@ -46,24 +48,40 @@ def label(n: int, of: int) -> str:
 WIDEST_LABEL = label(MAX_PARTS, MAX_PARTS)
 
 
-def cut(text: str, budgets: Sequence[int], cost: Cost, tail: str) -> list[str]:
-    """As many pieces as needed, the n-th within budgets[n]; what does not fit ends in `tail`."""
+def cut(text: str, budgets: Sequence[int], cost: Cost, tail: str, *, is_marked: bool = False) -> list[str]:
+    """As many pieces as needed, the n-th within budgets[n]; what does not fit ends in `tail`.
+
+    `is_marked`: `**` and `<font>` that a cut falls into are closed before it and opened again after it.
+    """
     pieces: list[str] = []
     rest = text.strip("\n")
     for budget in budgets[:-1]:
         if cost(rest) <= budget:
             return [*pieces, rest]
-        piece, rest = _take(rest, budget, cost)
+        piece, rest = _take(rest, budget, cost, is_marked)
         pieces.append(piece)
     if cost(rest) <= budgets[-1]:
         return [*pieces, rest]
-    piece, _ = _take(rest, budgets[-1] - cost(tail), cost)
+    piece, _ = _take(rest, budgets[-1] - cost(tail), cost, is_marked)
     return [*pieces, piece + tail]
 
 
 def body_of(message: Message) -> str:
     """The words of a robot's message: as rendered for it, or the plain ones made harmless."""
-    return unmention(message.plain) if message.is_plain else writable(message.text)
+    return harmless(message, unmention) if message.is_plain else writable(message.text)
+
+
+def harmless(message: Message, escape: Callable[[str], str]) -> str:
+    """The plain words made literal, all but our own link."""
+    link = message.link or ""
+    pieces = message.plain.split(link) if link else [message.plain]
+    return link.join(escape(piece) for piece in pieces)
+
+
+def without_link(message: Message) -> str:
+    """The words less the line that is nothing but our link: for forms that have a button for it."""
+    line = f"[{message.link_label}]({message.link})"
+    return "\n".join(one for one in writable(message.text).split("\n") if one.strip() != line)
 
 
 def tail_for(text: str, link: str) -> str:
@@ -81,16 +99,7 @@ def shortened(message: Message) -> Message:
     return replace(message, text=half(message.text), plain=half(message.plain), html=None)
 
 
-def graphemes(text: str) -> Iterator[str]:
-    """What a reader takes for one character each: accents, joined emoji and flags stay whole."""
-    start = 0
-    for at in range(1, len(text) + 1):
-        if at == len(text) or at - start >= MAX_GRAPHEME or not _continues(text, start, at):
-            yield text[start:at]
-            start = at
-
-
-def _take(text: str, budget: int, cost: Cost) -> tuple[str, str]:
+def _take(text: str, budget: int, cost: Cost, is_marked: bool) -> tuple[str, str]:
     """(what fits, the rest): whole lines, or as much as fits of a line that is too long for itself."""
     spent = end = 0
     for line in text.splitlines(keepends=True):
@@ -100,8 +109,50 @@ def _take(text: str, budget: int, cost: Cost) -> tuple[str, str]:
         end += len(line)
     if end:
         return text[:end].rstrip("\n"), text[end:].lstrip("\n")
+    if is_marked:
+        return _take_marked(text, budget, cost)
     end = _fitting(text, budget, cost)
     return text[:end], text[end:]
+
+
+def _take_marked(text: str, budget: int, cost: Cost) -> tuple[str, str]:
+    """Of one line: with the marks closed that are open at the cut, and opened again in the rest."""
+    room = budget
+    while True:
+        end = _fitting(text, room, cost)
+        marks = _open_marks(text[:end])
+        closing = "".join(_closing(mark) for mark in reversed(marks))
+        spent = cost(text[:end]) + cost(closing)
+        if spent <= budget or room <= 0:
+            break
+        room -= spent - budget
+    piece, rest = text[:end], text[end:]
+    while marks and piece.endswith(marks[-1]):  # nothing is in it yet: it begins after the cut
+        piece, closing = piece.removesuffix(marks[-1]), closing.removeprefix(_closing(marks[-1]))
+        rest = marks.pop() + rest
+    while marks and rest.startswith(_closing(marks[-1])):  # it ends with the cut
+        piece, rest = piece + _closing(marks[-1]), rest.removeprefix(_closing(marks[-1]))
+        closing = closing.removeprefix(_closing(marks.pop()))
+    return (piece + closing, "".join(marks) + rest) if piece else (text[:end], text[end:])
+
+
+def _closing(mark: str) -> str:
+    return mark if mark == BOLD else "</font>"
+
+
+def _open_marks(line: str) -> list[str]:
+    """The marks that nothing has closed yet, outermost first."""
+    marks: list[str] = []
+    for found in _MARK.finditer(line):
+        mark = found[0]
+        if mark == BOLD and BOLD in marks:
+            marks.remove(BOLD)
+        elif mark == BOLD or mark.startswith("<font"):
+            marks.append(mark)
+        elif mark == "</font>":
+            last = next((one for one in reversed(marks) if one != BOLD), None)
+            marks = marks if last is None else [one for one in marks if one is not last]
+    return marks
 
 
 def _fitting(text: str, budget: int, cost: Cost) -> int:
@@ -128,16 +179,3 @@ def _atoms(text: str) -> Iterator[str]:
         yield found[0]
         at = found.end()
     yield from graphemes(text[at:])
-
-
-def _continues(text: str, start: int, at: int) -> bool:
-    char, before = text[at], text[at - 1]
-    if _JOINER in (char, before) or char in _VARIATION or unicodedata.combining(char):
-        return True
-    if "\U0001f3fb" <= char <= "\U0001f3ff":  # skin tones
-        return True
-    return _is_flag(char) and _is_flag(before) and at - start == 1
-
-
-def _is_flag(char: str) -> bool:
-    return "\U0001f1e6" <= char <= "\U0001f1ff"

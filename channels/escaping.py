@@ -4,7 +4,6 @@ Where a provider honours no escape character, U+200B (nothing to see) breaks the
 """
 
 import re
-import unicodedata
 
 GAP = "\u200b"
 
@@ -30,20 +29,9 @@ _HOST = re.compile(
     r"|shop|store|club|tech|fun|live|work|link|click|icu|ltd|pro|mobi|asia|hk|tw|jp|kr|sg|uk|us|eu|de|fr|ru|in|tk"
     r"|ml|ga|cf|gq|pw|ly|gl|gg|sh|to|is|im|la|so|zip|mov)(?![\w-]))|(?<=\bwww)\.|(?<=\w)\.(?=[a-z]{2,}[:/][\w/])"
 )
-_PHONE = re.compile(r"(?<![\w.])(\+?\d{3})(?=[\d-]*\d)(?=(?:-?\d){4,17}(?!\w))")
-
-# What is read aloud.
-MAX_NUMBER = 12  # digits, one by one
-_PICTOGRAPHS = re.compile(
-    "[\U0001f000-\U0001faff\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2b00-\u2bff\ufe0e\ufe0f\u200d]"
+_PHONE = re.compile(
+    r"(?<![\w.-])(\+\d{2,3}|\d{3}|\d{4}(?=-\d{7}))(?=(?:\d{4,14}|-\d{7,8}|[ -]?\d{3,4}[ -]?\d{4})(?![\w-]))"
 )
-_ADDRESS = re.compile(r"(?i)\b[a-z][a-z+.-]*://\S*|\bwww\.\S+|\S+@\S+\.\S+")
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s?[%％]")
-_OPAQUE = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])[A-Za-z0-9_]{16,}\b")
-_LONG_NUMBER = re.compile(r"\d{5,}")
-_PAUSES = re.compile(r"\s*[()（）\[\]【】:：;；·|→\n]+\s*")
-_DOTS = re.compile(r"(?<=\d)\.(?=\d+\.\d)|(?<=\.\d)\.(?=\d)|(?<=[^\W\d])\.(?=\w)|(?<=\w)\.(?=[^\W\d])")
-_DOUBLED = re.compile(r"([，。；,.;!?])[，。；,.; ]+(?=[，。；,.;!?])|(?<=[。.!?])[，,；; ]*[，,；;]")
 
 
 def clean(text: str) -> str:
@@ -64,13 +52,14 @@ def one_line(text: str, limit: int) -> str:
 
 def unlinked(text: str) -> str:
     """Clean text in which addresses and phone numbers can be read but not tapped."""
-    text = _SCHEME.sub(r"\1" + GAP + ":", text)
+    text = _SCHEME.sub(r"\1" + GAP + ":", clean(text))
     return _PHONE.sub(r"\1" + GAP, _HOST.sub(GAP + ".", text))
 
 
 def unmention(text: str) -> str:
-    """Plain text in which neither `@name` nor a tag such as `<at …>` or `<@id>` can call anybody."""
-    return clean(text).replace("@", "@" + GAP).replace("<", "<" + GAP)
+    """Plain text in which neither `@name` nor a tag such as `<at …>` or `<@id>` can call anybody, and that
+    holds nothing to tap."""
+    return unlinked(text).replace("@", "@" + GAP).replace("<", "<" + GAP)
 
 
 def dingtalk(text: str) -> str:
@@ -78,7 +67,7 @@ def dingtalk(text: str) -> str:
 
     Source: the `markdown` function of timonwong/prometheus-webhook-dingtalk's templates.
     """
-    text = re.sub(r"[\\*_`~]", r"\\\g<0>", clean(text))
+    text = re.sub(r"[\\*_`~]", r"\\\g<0>", unlinked(text))
     text = _ENTITY.sub("&" + GAP, text).replace("<", "<" + GAP).replace("]", "]" + GAP)
     text = _LINE_MARKS.sub(lambda found: found[1] + GAP + found[2], text)
     # Four leading blanks would make a code block, and fewer are swallowed: keep a traceback's shape.
@@ -88,7 +77,7 @@ def dingtalk(text: str) -> str:
 
 def wecom(text: str) -> str:
     """For WeCom's markdown, which knows no escape character: look-alikes for `*` and the backtick."""
-    text = clean(text).replace("*", "∗").replace("`", "ˋ")
+    text = unlinked(text).replace("*", "∗").replace("`", "ˋ")
     text = text.replace("<", "<" + GAP).replace("]", "]" + GAP).replace("@", "@" + GAP)
     return _LINE_START.sub(r"\g<1>" + GAP, text)
 
@@ -98,36 +87,6 @@ def lark(text: str) -> str:
 
     Source: open.feishu.cn/document/common-capabilities/message-card/message-cards-content/using-markdown-tags
     """
-    text = re.sub(r"[&<>*_~`\[\]\\#]", lambda found: f"&#{ord(found[0])};", clean(text))
+    text = re.sub(r"[&<>*_~`\[\]\\#]", lambda found: f"&#{ord(found[0])};", unlinked(text))
     text = re.sub(r"(?m)^([ \t]*)-", r"\g<1>&#45;", text)
     return _EMOJI_NAME.sub("&#58;", text).replace("@", "@" + GAP)
-
-
-def sms(text: str) -> str:
-    """For text messages: no pictographs, and nothing that a phone makes a link of."""
-    return unlinked(_PICTOGRAPHS.sub("", clean(text)))
-
-
-def spoken(text: str, language: str) -> str:
-    """Words and numbers to be read aloud: no address, id or symbol. `language`: `zh` or `en`."""
-    text = _ADDRESS.sub(" ", _PICTOGRAPHS.sub("", clean(text)))
-    percent, comma = ("百分之{}", "，") if language == "zh" else ("{} percent", ", ")
-    text = _PERCENT.sub(lambda found: percent.format(found[1]), text)
-    text = _OPAQUE.sub(" ", text)
-    text = _LONG_NUMBER.sub(lambda found: " ".join(found[0]) if len(found[0]) <= MAX_NUMBER else " ", text)
-    text = _DOTS.sub(" ", _PAUSES.sub(comma, text))
-    return " ".join("".join(char if _is_spoken(char) else " " for char in text).split())
-
-
-def tidy(text: str, limit: int) -> str:
-    """What is read aloud as one line of sentences, at most `limit` characters, cut after a whole sentence."""
-    text = " ".join(text.split())
-    text = _DOUBLED.sub(r"\1", re.sub(r" ?([，。；,.;!?])", r"\1", text))
-    if len(text) <= limit:
-        return text
-    end = max(text.rfind(stop, 0, limit) for stop in "。.")
-    return text[: end + 1 if end > 0 else limit]
-
-
-def _is_spoken(char: str) -> bool:
-    return char.isalnum() or char in "，。、？！,.?! " or unicodedata.combining(char) > 0

@@ -7,14 +7,14 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StringConstraints
 
-from channels.cutting import graphemes
 from channels.escaping import clean
+from channels.graphemes import graphemes
 
 E164 = re.compile(r"\+[1-9]\d{6,14}")
 CUT = "…"
 EMPTY = "-"  # no provider takes an empty variable
 
-_SCHEME = re.compile(r"(?i)\b[a-z][a-z0-9+.-]*://\S*|\b(?:mailto|tel|sms):\S*")
+_SCHEME = re.compile(r"(?i)\b[a-z][a-z0-9+.-]*://\S*|https?:\S*|\b(?:mailto|tel|sms):\S*")
 _DOTTED = re.compile(r"[\w.．｡]*\w[.．｡]+[\w.．｡]*")
 _DECIMAL = re.compile(r"\d+\.\d+[A-Za-z%]{0,3}")
 _ASCII_STOP = re.compile(r"(?<=[A-Za-z0-9])。(?=[A-Za-z0-9])")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from channels import escaping
+from channels import speech
 from channels.base import Adapter, Message, Sheet
 from notifier import templating
 from notifier.facts import Facts
@@ -142,7 +142,7 @@ class Composition:
         """One text message is short, and nobody listens to a long call."""
         language = self.speaker.language
         if self.adapter.format == "speech":
-            return escaping.tidy(text, SPEECH_LENGTH)
+            return speech.tidy(text, SPEECH_LENGTH)
         if self.adapter.format != "sms":
             return text
         limit = (SMS_DIGEST_LENGTH if is_digest else SMS_LENGTH)[language]
@@ -186,7 +186,7 @@ class Composition:
 def _escape(adapter: Adapter, form: str, language: str) -> Callable[[str], str]:
     """How values are made literal; in what is read aloud, made words."""
     if form == "sms":
-        return lambda text: adapter.escape(escaping.sms(text))
+        return lambda text: adapter.escape(speech.sms(text))
     if form == "speech":
-        return lambda text: adapter.escape(escaping.spoken(text, language))
+        return lambda text: adapter.escape(speech.spoken(text, language))
     return adapter.escape

@@ -3,7 +3,8 @@
 import pytest
 
 from channels.base import Message, Severity
-from channels.cutting import cut, graphemes, in_json, shortened, tail_for, utf8
+from channels.cutting import cut, in_json, shortened, tail_for, utf8
+from channels.graphemes import graphemes
 
 TAIL = "…"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from channels.escaping import GAP, clean, dingtalk, lark, one_line, unmention, wecom
+from channels.escaping import GAP, clean, dingtalk, lark, one_line, unlinked, unmention, wecom
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_plain_text_calls_nobody():
     [
         pytest.param("NCCL_IB **x** `y`", "NCCL\\_IB \\*\\*x\\*\\* \\`y\\`", id="emphasis"),
         pytest.param("C:\\new", "C:\\\\new", id="backslash"),
-        pytest.param("[x](http://y)", f"[x]{GAP}(http://y)", id="link"),
+        pytest.param("[x](http://y)", f"[x]{GAP}(http{GAP}://y)", id="link"),
         pytest.param("<font>", f"<{GAP}font>", id="tag"),
         pytest.param("&lt;at", f"&{GAP}lt;at", id="entity"),
         pytest.param("# h\n> q\n- l\n1. n", f"{GAP}# h\n{GAP}> q\n{GAP}- l\n{GAP}1. n", id="line-starts"),
@@ -55,7 +55,7 @@ def test_dingtalk(text, expected):
     [
         pytest.param("**x** `y` a_b", "∗∗x∗∗ ˋyˋ a_b", id="emphasis"),
         pytest.param("<@all>", f"<{GAP}@{GAP}all>", id="mention"),
-        pytest.param("[x](http://y)", f"[x]{GAP}(http://y)", id="link"),
+        pytest.param("[x](http://y)", f"[x]{GAP}(http{GAP}://y)", id="link"),
         pytest.param("# h\n > q", f"{GAP}# h\n {GAP}> q", id="line-starts"),
     ],
 )
@@ -76,3 +76,26 @@ def test_wecom(text, expected):
 )
 def test_lark(text, expected):
     assert lark(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("see https://evil.com/x?y", f"see https{GAP}://evil{GAP}.com/x?y", id="url"),
+        pytest.param("evil.com, a.b.cn", f"evil{GAP}.com, a.b{GAP}.cn", id="names-under-usual-top-levels"),
+        pytest.param("www.evil.example", f"www{GAP}.evil.example", id="www"),
+        pytest.param("evil.party/login", f"evil{GAP}.party/login", id="any-name-with-a-path"),
+        pytest.param("mailto:x tel:1", f"mailto{GAP}:x tel{GAP}:1", id="schemes"),
+        pytest.param("call 13800001111", f"call 138{GAP}00001111", id="mobile"),
+        pytest.param("+8613800001111", f"+861{GAP}3800001111", id="international"),
+        pytest.param("138-0000-1111 138 0000 1111", f"138{GAP}-0000-1111 138{GAP} 0000 1111", id="in-groups"),
+        pytest.param("0755-12345678", f"0755{GAP}-12345678", id="landline"),
+        pytest.param("2026-09-04 14:14:15 +08:00", "2026-09-04 14:14:15 +08:00", id="a-date-is-no-phone"),
+        pytest.param("step 184220 of 200000", "step 184220 of 200000", id="a-step-is-no-phone"),
+        pytest.param("torch.AcceleratorError: x.y", "torch.AcceleratorError: x.y", id="a-class-is-no-host"),
+        pytest.param("0000:3b:00.0 0xdeadbeef01234567", "0000:3b:00.0 0xdeadbeef01234567", id="pci-and-hex"),
+    ],
+)
+def test_what_clients_make_links_of_is_broken_unseen(text, expected):
+    assert unlinked(text) == expected
+    assert unlinked(text).replace(GAP, "") == text
