@@ -20,16 +20,20 @@ NORMAL = Scripted()  # the provider's own answer
 LONG = "\n".join(f"line {n} " + "长" * 40 for n in range(60))  # two parts for WeCom
 
 
-def test_a_burst_is_sent_up_to_the_limit_and_never_over_it(house: "House") -> None:
+def test_a_burst_is_told_within_seconds_and_never_over_the_limit(house: "House") -> None:
+    """Twelve singly, all the others in one digest, which names them; what is critical at once."""
     ding = house.channel("ding", "dingtalk")
-    ids = [house.alert(ding, title=f"{n}")[0] for n in range(25)]
-    with house.working(concurrency=64):
-        house.told(*ids[:20])
-        waiting = [house.row(one) for one in ids[20:]]
-    assert len(house.providers.messages()) == 20
+    with house.working(concurrency=64) as engine:
+        ids = [house.alert(ding, title=f"alert {n:03}", job=f"j{n}")[0] for n in range(60)]
+        engine.wake(house.shards)
+        critical = [house.alert(ding, title=f"grave {n}", severity="critical")[0] for n in range(3)]
+        engine.wake(house.shards)
+        house.told(*critical, timeout_s=4)
+        house.until(lambda: {row.state for row in map(house.row, ids)} == {"delivered", "merged"})
+    assert house.states(ids).count("delivered") == 12
     assert house.providers.messages(accepted=False) == []
-    assert {row.state for row in waiting} == {"pending"}
-    assert all(55 < (row.next_attempt_at - utcnow()).total_seconds() < 62 for row in waiting)
+    said = "".join(f"{one.title}\n{one.text}" for one in house.providers.messages(accepted=True))
+    assert [n for n in range(60) if f"alert {n:03}" not in said] == []
 
 
 @on_sqlite
@@ -121,7 +125,7 @@ def test_parts_that_were_told_are_not_sent_again(house: "House") -> None:
 
 def test_a_long_message_begins_only_when_all_its_parts_have_a_turn(house: "House") -> None:
     wecom = house.channel("wecom", "wecom")
-    short = [house.alert(wecom, title=f"{n}")[0] for n in range(19)]
+    short = [house.alert(wecom, title=f"{n}")[0] for n in range(11)]
     with house.working(concurrency=64) as engine:
         house.told(*short)
         (long,) = house.alert(wecom, text=LONG)
