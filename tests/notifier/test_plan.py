@@ -1,9 +1,12 @@
 """Who is sent now, who is told together, who waits: as one reads it off a list of open deliveries."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from channels.base import Limit
+from notifier.pace import Book, Lane, Pace, Send
 from notifier.plan import Candidate, Merge, Plan, plan
 
 NOW = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
@@ -14,6 +17,7 @@ DAY = timedelta(hours=24)
 def new(name: str, key: str = "", **what: object) -> Candidate:
     """An unsent delivery that is due; without a key it is alone with its own."""
     known = {"keys": frozenset({key or name}), "severity": "error", "due_at": NOW, "expires_at": NOW + DAY}
+    known["created_at"] = NOW
     return Candidate(name, **{**known, **what})  # type: ignore[arg-type]
 
 
@@ -33,8 +37,30 @@ def critical(name: str, key: str = "", **what: object) -> Candidate:
     return new(name, key, severity="critical", **what)
 
 
-def planned(*rows: Candidate, turns: tuple[datetime, ...] = (), room: int = 100) -> Plan:
-    return plan(rows, turns, room, NOW)
+def planned(*rows: Candidate, room: int = 100) -> Plan:
+    return plan(rows, Pace({}, NOW), room, NOW)
+
+
+def robot(*sends: Send, start: datetime = NOW) -> Pace:
+    """Twenty a minute: twelve for single alerts, four for digests, four for what is critical."""
+    return Pace({"m": Book([Limit(20, timedelta(seconds=60))], sends, start)}, start)
+
+
+def sent(count: int, *, ago_s: float, lane: Lane = Lane.SINGLE) -> list[Send]:
+    return [Send(lane, NOW - timedelta(seconds=ago_s))] * count
+
+
+def many(count: int, *, ago_s: float = 0, **what: object) -> list[Candidate]:
+    moment = NOW - timedelta(seconds=ago_s)
+    return [new(f"n{n:03}", created_at=moment, **what) for n in range(count)]
+
+
+def names(rows: Sequence[Candidate]) -> tuple[str, ...]:
+    return tuple(row.id for row in rows)
+
+
+def in_s(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
 
 
 TABLE: dict[str, tuple[tuple[Candidate, ...], Plan]] = {
@@ -118,16 +144,110 @@ def test_no_more_than_there_is_room_for_and_the_rest_stays_due() -> None:
 
 def test_without_a_turn_it_waits_for_its_own() -> None:
     rows = (new("a"), new("b"), critical("c"))
-    plan = planned(*rows, turns=(NOW, LATER, LATER + DAY))
-    assert plan == Plan(sends=("c",), waits={"a": LATER, "b": NOW + DAY})
+    decided = plan(rows, robot(*sent(11, ago_s=40)), 100, NOW)
+    assert decided == Plan(sends=("c", "a"), waits={"b": in_s(21)})
 
 
 def test_what_is_told_together_takes_one_turn() -> None:
     rows = (new("a", "k"), new("b", "k"), new("c"))
-    assert planned(*rows, turns=(NOW, LATER, LATER)) == Plan(
-        merges=(Merge(None, ("a", "b")),), waits={"c": LATER}
-    )
+    decided = plan(rows, robot(*sent(11, ago_s=40)), 100, NOW)
+    assert decided == Plan(merges=(Merge(None, ("a", "b")),), waits={"c": in_s(21)})
 
 
 def test_a_full_house_takes_no_turn_from_anybody() -> None:
-    assert planned(new("a"), new("b"), turns=(NOW, NOW), room=1) == Plan(sends=("a",))
+    assert plan((new("a"), new("b")), robot(*sent(10, ago_s=1)), 1, NOW) == Plan(sends=("a",))
+
+
+def test_what_would_wait_too_long_waits_for_company_first() -> None:
+    rows = many(20)
+    decided = plan(rows, robot(), 100, NOW)
+    assert decided == Plan(sends=names(rows[:12]), waits=dict.fromkeys(names(rows[12:]), in_s(5)))
+
+
+def test_what_would_wait_too_long_is_told_in_one_digest_with_all_that_joined() -> None:
+    rows = [*many(20, ago_s=5, is_waiting=True, due_at=LATER), new("z")]
+    decided = plan(rows, robot(*sent(12, ago_s=5)), 100, NOW)
+    assert decided == Plan(merges=(Merge(None, names(rows)),))
+
+
+def test_one_alone_waits_for_company_as_long_as_it_may() -> None:
+    full = sent(12, ago_s=1)
+    assert plan([new("a")], robot(*full), 100, NOW) == Plan(waits={"a": in_s(30)})
+    older = new("a", created_at=in_s(-30))
+    assert plan([older], robot(*full), 100, NOW) == Plan(sends=("a",))
+
+
+def test_digests_of_a_few_are_not_sent_one_after_the_other() -> None:
+    full = [*sent(12, ago_s=6), *sent(1, ago_s=1, lane=Lane.DIGEST)]
+    rows = many(3, ago_s=5)
+    assert plan(rows, robot(*full), 100, NOW) == Plan(waits=dict.fromkeys(names(rows), in_s(14)))
+
+
+def test_a_digest_holds_no_more_than_it_can_name_and_full_ones_go_at_once() -> None:
+    full = [*sent(12, ago_s=6), *sent(1, ago_s=1, lane=Lane.DIGEST)]
+    rows = many(70, ago_s=6)
+    decided = plan(rows, robot(*full), 100, NOW, capacity=(10, 20, 30))
+    assert decided.merges == (Merge(None, names(rows[:30])),)  # of four places one is used, this takes three
+    assert set(decided.waits) == set(names(rows[30:]))
+
+
+def test_a_digest_takes_only_the_parts_that_it_needs() -> None:
+    pace = robot(*sent(12, ago_s=6))
+    plan(many(15, ago_s=6), pace, 100, NOW, capacity=(10, 20, 30))
+    assert pace.turn(Lane.DIGEST, 2) == NOW
+    assert pace.turn(Lane.DIGEST, 3) > NOW
+
+
+def test_where_there_are_places_for_fewer_parts_the_digest_is_shorter() -> None:
+    full = [*sent(12, ago_s=6), *sent(3, ago_s=20, lane=Lane.DIGEST)]
+    rows = many(30, ago_s=6)
+    decided = plan(rows, robot(*full), 100, NOW, capacity=(10, 20, 30))
+    assert decided.merges == (Merge(None, names(rows[:10])),)
+
+
+def test_critical_ones_do_not_wait_for_the_others_digest() -> None:
+    rows = [*many(20), *(critical(f"c{n}") for n in range(3))]
+    assert plan(rows, robot(*sent(12, ago_s=1)), 100, NOW).sends == ("c0", "c1", "c2")
+
+
+def test_critical_ones_without_a_place_are_told_together_soon() -> None:
+    full = [*sent(12, ago_s=9), *sent(4, ago_s=3, lane=Lane.CRITICAL)]
+    rows = [critical(f"c{n}", created_at=in_s(-n / 10)) for n in range(3)]
+    assert set(plan(rows, robot(*full), 100, NOW).waits.values()) == {in_s(2)}
+    assert plan(rows, robot(*full), 100, in_s(2)).merges == (Merge(None, names(rows)),)
+
+
+def test_a_pause_gathers_what_comes_in_it() -> None:
+    rows = many(3, ago_s=100)
+    assert plan(rows, robot(start=in_s(500)), 100, NOW).waits == dict.fromkeys(names(rows), in_s(500))
+    assert plan(rows, robot(), 100, NOW) == Plan(merges=(Merge(None, names(rows)),))
+
+
+def test_without_a_limit_nothing_is_late() -> None:
+    rows = many(3, ago_s=100)
+    assert planned(*rows) == Plan(sends=names(rows))
+
+
+def test_what_was_tried_is_told_again_as_it_was() -> None:
+    rows = many(2, ago_s=100, is_tried=True)
+    assert plan(rows, robot(), 100, NOW) == Plan(sends=names(rows))
+
+
+def test_a_turn_that_comes_sooner_is_taken() -> None:
+    row = new("a", is_waiting=True, due_at=LATER)
+    assert plan([row], robot(), 100, NOW) == Plan(sends=("a",))
+    held_back = new("a", due_at=LATER)
+    assert plan([held_back], robot(), 100, NOW) == Plan()
+
+
+def test_what_was_released_fills_as_many_digests_as_can_name_it() -> None:
+    rows = [new(f"r{n}", released=True) for n in range(5)]
+    decided = plan(rows, Pace({}, NOW), 100, NOW, capacity=(2,))
+    assert [merge.members for merge in decided.merges] == [("r0", "r1"), ("r2", "r3")]
+    assert decided.sends == ("r4",)
+
+
+def test_a_number_whose_quota_is_gone_for_long_is_tried_so_that_others_are_told() -> None:
+    book = Book([Limit(5, timedelta(hours=1))], sent(5, ago_s=60), NOW)
+    assert plan([new("a")], Pace({"m": book}, NOW, is_by_name=True), 100, NOW) == Plan(sends=("a",))
+    assert plan([new("a")], Pace({"m": book}, NOW), 100, NOW).sends == ()
