@@ -171,9 +171,9 @@ def news(known: Sequence[Recipient], said: Sequence[Recipient]) -> tuple[Recipie
         before = open_now.get(one.to)
         if before is None or one.outcome not in _SAYS:
             continue
-        after = replace(one, code=one.code or before.code, message_id=one.message_id or before.message_id)
-        if after != before:
-            fresh.append(after)
+        message_id = one.message_id or before.message_id
+        if one.outcome is not before.outcome or message_id != before.message_id:
+            fresh.append(replace(one, code=one.code or before.code, message_id=message_id))
     return tuple(fresh)
 
 

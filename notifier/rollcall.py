@@ -73,6 +73,11 @@ class Rollcall:
         self.passed.update(one.to for one in heard if self.audience.is_sequential and one.outcome in over)
         return replace(answer, recipients=heard)
 
+    def is_next(self) -> bool:
+        """Whether somebody is called now because others could not be told."""
+        known = {one.to for one in self.known}
+        return self.audience.is_sequential and bool(known) and known.isdisjoint(self.addressed)
+
     def has_next(self, made: Made) -> bool:
         """Whether somebody else is to be called at once, because the last one could not be told."""
         if not self.audience.is_sequential or not self.passed.issuperset(self.addressed):

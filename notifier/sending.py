@@ -104,9 +104,7 @@ class _Sending:
                 self._trigger = mend
                 self._mends.append(mend)
                 self._roll.ask_again()
-            elif self._roll.has_next(made):
-                self._trigger = NEXT
-            else:
+            elif not self._roll.has_next(made):
                 return self._settle(answer)
 
     def crashed(self, error: Exception) -> frozenset[int]:
@@ -141,6 +139,7 @@ class _Sending:
         """Sends until a part is not told. Answers why it stopped, where that was not for an answer."""
         self._rounds += 1
         self._roll.call(made)
+        self._trigger = NEXT if self._roll.is_next() else self._trigger
         n = self._n + 1
         for part in left:
             written = self._intend(made, part, left, n)

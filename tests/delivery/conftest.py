@@ -224,9 +224,10 @@ class Nursery:
     """The process that forks workers (`nursery.py`)."""
 
     def __init__(self) -> None:
-        script = Path(__file__).with_name("nursery.py")
+        command = [sys.executable, "-m", "tests.delivery.nursery"]
+        root = Path(__file__).parents[2]
         self._process = subprocess.Popen(
-            [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def ask(self, **what: object) -> int:

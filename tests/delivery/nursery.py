@@ -1,6 +1,6 @@
 """Forks worker processes that need not import anything: one line of JSON in, one line out.
 
-Run by `conftest.py` as a script. {"start": {environment}, "log": path} → pid; {"wait": pid} → exit code.
+Run by `conftest.py`. {"start": {environment}, "log": path} → pid; {"wait": pid} → exit code.
 """
 
 import ctypes
@@ -11,9 +11,13 @@ import sys
 import threading
 from typing import Any
 
+from channels import registry
 from notifier import faultpoints
 from notifier.settings import load_settings
 from notifier.worker import run_worker
+from tests.delivery.exchange import CLASSES
+
+registry._CLASSES = {**registry._CLASSES, **CLASSES}
 
 
 def main() -> None:
