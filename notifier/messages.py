@@ -15,6 +15,7 @@ from notifier.rendering import Rendered, render, render_digest, render_params
 from notifier.secretbox import SecretBox, WrongKeyError
 from notifier.settings import Settings
 from notifier.tasks import Task
+from notifier.usertemplates import pick
 
 NO_ALERT = Answer(Outcome.REFUSED, code="no_alert", message="the alert is not kept any more")
 UNREADABLE = Answer(
@@ -67,13 +68,12 @@ def make(task: Task, mends: Sequence[str], box: SecretBox, settings: Settings) -
 def _render(task: Task, adapter: Adapter, settings: Settings) -> Rendered:
     row = task.row
     language = row.language or settings.language
-    timezone = row.timezone or settings.timezone
+    how = (adapter, language, row.timezone or settings.timezone, settings.public_url)
+    own = pick(task.own, language)
     if row.is_digest:
         space = adapter.space(task.channel.config)
-        return render_digest(
-            task.views, row.id, adapter, language, timezone, settings.public_url, space=space
-        )
-    return render(task.views[0], adapter, language, timezone, settings.public_url)
+        return render_digest(task.views, row.id, *how, own, space)
+    return render(task.views[0], *how, own)
 
 
 def _params(task: Task, config: ChannelConfig, settings: Settings) -> tuple[dict[str, str], str | None]:

@@ -10,6 +10,7 @@ from channels.base import Outcome, Recipient
 from notifier.digests import members
 from notifier.model import Alert, Attempt, Channel, Delivery
 from notifier.recipients import parsed
+from notifier.usertemplates import Candidate, candidates
 from notifier.wording import AlertView
 
 _ALERTS = select(Alert).where(Alert.id.in_(bindparam("ids", expanding=True)))
@@ -32,6 +33,7 @@ class Task:
         views: the alert; of a digest each member's.
         earlier: its own attempts so far.
         in_doubt: a member was sent alone before, and nobody knows whether that arrived.
+        own: the users' templates that may be for it.
     """
 
     row: Delivery
@@ -40,6 +42,7 @@ class Task:
     views: tuple[AlertView, ...]
     earlier: tuple[Earlier, ...] = ()
     in_doubt: bool = False
+    own: tuple[Candidate, ...] = ()
 
     @property
     def recipients(self) -> tuple[Recipient, ...]:
@@ -54,6 +57,7 @@ class _Read:
     alerts: Mapping[str, Alert]
     channels: Mapping[str, Channel]
     earlier: Mapping[str, Sequence[Earlier]]
+    own: Mapping[str, tuple[Candidate, ...]]
 
     def task(self, row: Delivery, token: str) -> Task:
         told = self.told_of.get(row.id, ())
@@ -66,6 +70,7 @@ class _Read:
             views=tuple(_view(one, alert) for one, alert in known if alert is not None),
             earlier=tuple(self.earlier.get(row.id, ())),
             in_doubt=any(one.outcome == Outcome.AMBIGUOUS for one in doubts),
+            own=self.own.get(row.id, ()),
         )
 
 
@@ -86,6 +91,7 @@ def load(
         {row.id: row for row in session.scalars(_ALERTS, {"ids": list(alerts)})},
         channels,
         _earlier(session, [row.id for row in (*everything, *rows) if row.attempt_count]),
+        candidates(session, rows),
     )
     return [read.task(row, token) for row in rows]
 

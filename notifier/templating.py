@@ -24,6 +24,7 @@ from channels import escaping
 from notifier import templating_child as child
 
 MAX_S = 1.0
+MAX_TRIAL_S = 0.5  # of each of many trials before a template is kept
 START_S = 30.0  # a busy machine
 BUSY_S = 5.0  # how long one waits for the templates of others
 SHUNNED_S = 60.0  # a template that had to be stopped is not tried again for so long
@@ -91,7 +92,7 @@ class Sandbox:
             if time.monotonic() < until:
                 return _all(templates, why)
             asked = {"templates": dict(templates), "facts": _plain(facts), "is_strict": is_strict}
-            return self._ask(asked)
+            return self._ask(asked, MAX_TRIAL_S if is_strict else MAX_S)
         except _StoppedError as stopped:
             self._shunned[key] = (time.monotonic() + SHUNNED_S, str(stopped))
             while len(self._shunned) > MAX_SHUNNED:
@@ -117,14 +118,14 @@ class Sandbox:
         """In a forked process: what was started is the parent's."""
         self.__init__()  # type: ignore[misc]
 
-    def _ask(self, asked: Mapping[str, Any]) -> Filled:
+    def _ask(self, asked: Mapping[str, Any], seconds: float) -> Filled:
         names = list(asked["templates"])
         process = self._started()
         try:
             assert process.stdin is not None  # noqa: S101  it was started with pipes
             process.stdin.write(json.dumps(asked).encode() + b"\n")
             process.stdin.flush()
-            answer = json.loads(self._line(process, MAX_S))
+            answer = json.loads(self._line(process, seconds))
         except BrokenPipeError:
             raise self._stopped() from None
         except ValueError:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from master.cli import alerts, channels, deliveries, joblogs, jobs, parts, pools, tokens
+from master.cli import alerts, channels, deliveries, joblogs, jobs, parts, pools, templates, tokens
 from master.cli.command import SERVER, TOKEN
 
 app = typer.Typer(
@@ -44,4 +44,5 @@ app.add_typer(alerts.alert_app, name="alert")
 app.add_typer(deliveries.app, name="delivery")
 app.add_typer(pools.pool_app, name="pool")
 app.add_typer(pools.node_app, name="node")
+app.add_typer(templates.app, name="template")
 app.add_typer(tokens.app, name="token")
