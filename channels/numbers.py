@@ -12,13 +12,15 @@ from channels.graphemes import graphemes
 
 E164 = re.compile(r"\+[1-9]\d{6,14}")
 CUT = "…"
+LONGEST = 4000  # characters; no provider takes so many, so what follows is cut off anyway
 EMPTY = "-"  # no provider takes an empty variable
 
-_SCHEME = re.compile(r"(?i)\b[a-z][a-z0-9+.-]*://\S*|https?:\S*|\b(?:mailto|tel|sms):\S*")
-_DOTTED = re.compile(r"[\w.．｡]*\w[.．｡]+[\w.．｡]*")
+# Each begins where a run of its characters begins, so that no value takes long.
+_SCHEME = re.compile(r"(?i)(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://\S*|https?:\S*|\b(?:mailto|tel|sms):\S*")
+_DOTTED = re.compile(r"(?<!\w)\w+(?:[.．｡]+\w+)+")
 _DECIMAL = re.compile(r"\d+\.\d+[A-Za-z%]{0,3}")
 _ASCII_STOP = re.compile(r"(?<=[A-Za-z0-9])。(?=[A-Za-z0-9])")
-_COLONS = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f]*")
+_COLONS = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f]*")
 _TIME = re.compile(r"\d{1,2}:\d{2}:\d{2}")
 
 
@@ -60,7 +62,7 @@ class Rules:
 def fitted(params: Mapping[str, str], rules: Rules) -> dict[str, str]:
     """The values as the provider takes them: one line each, never empty, shortened where it can be seen."""
     values = {name: _allowed(value, rules) for name, value in params.items()}
-    limit = min(one for one in (rules.each, rules.total, 1 << 20) if one is not None)
+    limit = min(one for one in (rules.each, rules.total, LONGEST - 1) if one is not None)
     if rules.total is not None:
         limit = _share(sorted(units(value) for value in values.values()), rules.total, limit)
     return {name: shortened(value, limit) for name, value in values.items()}
@@ -96,7 +98,7 @@ def webless(text: str) -> str:
 
 
 def _allowed(value: str, rules: Rules) -> str:
-    text = " ".join(clean(value).split())
+    text = " ".join(clean(value[:LONGEST]).split())
     if rules.is_web_free:
         text = webless(text)
     if rules.unwanted:
@@ -111,11 +113,7 @@ def _share(sizes: list[int], total: int, limit: int) -> int:
 
 
 def _without_dots(found: re.Match[str]) -> str:
-    whole = found[0]
-    stripped = whole.rstrip(".．｡")
-    if _DECIMAL.fullmatch(stripped) or not re.search("[.．｡]", stripped):
-        return whole
-    return re.sub("[.．｡]+", "-", stripped) + whole[len(stripped) :]
+    return found[0] if _DECIMAL.fullmatch(found[0]) else re.sub("[.．｡]+", "-", found[0])
 
 
 def _without_colons(found: re.Match[str]) -> str:

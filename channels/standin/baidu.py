@@ -17,6 +17,7 @@ from channels.standin.telecom import SMS, Account, fill
 PATH = "/api/v3/sendSms"
 WINDOWS = (Window(3, 60.0), Window(10, 3600.0), Window(50, 86400.0))
 MAX_TEXT = 600
+USUALLY_SIGNED = ("host", "content-md5", "content-length", "content-type")  # where none are named
 _AUTHORIZATION = re.compile(
     r"bce-auth-v1/(?P<key>[^/]+)/(?P<at>[^/]+)/(?P<seconds>\d{1,6})/(?P<signed>[^/]*)/(?P<sign>[0-9a-f]{64})"
 )
@@ -56,7 +57,8 @@ def signature(request: Request, secret: str) -> str:
     prefix = f"bce-auth-v1/{found['key']}/{found['at']}/{found['seconds']}"
     key = hmac.new(secret.encode(), prefix.encode(), hashlib.sha256).hexdigest()
     query = "&".join(sorted(f"{_quoted(name)}={_quoted(value)}" for name, value in request.query.items()))
-    covered = found["signed"].split(";") if found["signed"] else []
+    usual = [name for name in request.headers if name in USUALLY_SIGNED or name.startswith("x-bce-")]
+    covered = found["signed"].split(";") if found["signed"] else usual
     headers = sorted(f"{_quoted(name)}:{_quoted(request.headers.get(name, '').strip())}" for name in covered)
     canonical = "\n".join([request.method, quote(request.path), query, *headers])
     return hmac.new(key.encode(), canonical.encode(), hashlib.sha256).hexdigest()

@@ -12,7 +12,9 @@ from channels.standin.robots import Reply, Request, Window
 
 SMS, PHONE, QUERY = "sms", "phone", "query"  # the journal's kinds
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\{\$?(\w+)\}")
-_WEB = re.compile(r"(?i)https?:|www\.|\b\d{1,3}(\.\d{1,3}){3}\b|[a-z0-9]\.(com|cn|net|org|io|dev|internal)\b")
+_WEB = re.compile(
+    r"(?i)https?:|www\.\w|\b\d{1,3}(\.\d{1,3}){3}\b|[a-z0-9]\.(com|cn|net|org|io|dev|internal)\b"
+)
 
 
 class Fate(StrEnum):
