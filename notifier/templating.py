@@ -35,6 +35,7 @@ _ENDED = {
     -signal.SIGPROF: f"takes more than {MAX_S:g} s of the processor",
     -signal.SIGSEGV: "takes too much memory",
 }
+FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
 STOPPED = f"takes more than {MAX_S:g} s"
 
 
@@ -75,6 +76,10 @@ class _StoppedError(Exception):
     """The process had to be ended, or ended by itself."""
 
 
+class _KilledError(Exception):
+    """Somebody else ended it."""
+
+
 class Sandbox:
     """One process for all threads of this one."""
 
@@ -92,7 +97,7 @@ class Sandbox:
             if time.monotonic() < until:
                 return _all(templates, why)
             asked = {"templates": dict(templates), "facts": _plain(facts), "is_strict": is_strict}
-            return self._ask(asked, MAX_TRIAL_S if is_strict else MAX_S)
+            return self._ask_again(asked, MAX_TRIAL_S if is_strict else MAX_S)
         except _StoppedError as stopped:
             self._shunned[key] = (time.monotonic() + SHUNNED_S, str(stopped))
             while len(self._shunned) > MAX_SHUNNED:
@@ -117,6 +122,16 @@ class Sandbox:
     def forget(self) -> None:
         """In a forked process: what was started is the parent's."""
         self.__init__()  # type: ignore[misc]
+
+    def _ask_again(self, asked: Mapping[str, Any], seconds: float) -> Filled:
+        """A process that was killed under a template is no fault of the template."""
+        try:
+            return self._ask(asked, seconds)
+        except _KilledError:
+            try:
+                return self._ask(asked, seconds)
+            except _KilledError:
+                raise _StoppedError("its process was killed") from None
 
     def _ask(self, asked: Mapping[str, Any], seconds: float) -> Filled:
         names = list(asked["templates"])
@@ -161,10 +176,12 @@ class Sandbox:
             found += piece
         return bytes(found)
 
-    def _stopped(self, why: str = "") -> _StoppedError:
+    def _stopped(self, why: str = "") -> Exception:
         """Why it ended, which it knows itself if nothing is given."""
         code = self._process.wait() if self._process is not None and not why else None
         self.stop()
+        if code in FROM_OUTSIDE:
+            return _KilledError()
         return _StoppedError(why or _ENDED.get(code or 0, f"ended its process ({code})"))
 
 

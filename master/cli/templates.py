@@ -72,7 +72,8 @@ def preview(
     if as_json:
         print_json(shown)
         return
-    say(f"{shown['title']}\n\n{shown['text']}")
+    for line in (shown["title"], "", *shown["text"].splitlines()):
+        say(line)
     if shown["error"]:
         note(f"the built-in words are shown, because the template failed: {shown['error']}")
 

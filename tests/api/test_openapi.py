@@ -16,6 +16,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 from sqlalchemy.orm import Session
 
 from channels.transport import Network
+from notifier import usertemplates
 from notifier.alerts import NewAlert, publish
 from notifier.api.deps import Services
 from notifier.api.router import mount
@@ -27,6 +28,7 @@ from notifier.doorbell import Bell
 from notifier.secretbox import SecretBox
 from notifier.settings import Settings
 from notifier.storage import Store, make_engine
+from notifier.usertemplates import TemplateBody
 
 EXAMPLES = 10
 CHANNEL: dict[str, Any] = {
@@ -110,11 +112,14 @@ def _seeded(app: FastAPI, services: Services) -> Served:
         Editing(session, services.box, now).create(body, want, ("default", ""))
         told = NewAlert(pool="default", item="custom", severity="error", title="t", channels=("ding",))
         alert = publish(session, told, now)
+        own = TemplateBody(text="{{ what }}")
+        template = usertemplates.create(session, own, ("default", ""), now)
     known = {
         "name": "ding",
         "alert_id": alert.alert_id,
         "delivery_id": alert.delivery_ids[0],
         "token_id": other.id,
+        "template_id": template.id,
         "pool_id": "default",
         "job_id": "job_1",
     }

@@ -46,6 +46,11 @@ ROUTES: dict[str, tuple[tuple[str, ...], Any, int, int]] = {
     "GET /jobs/{job_id}/alerts": (READ, None, 404, 404),
     "PUT /jobs/{job_id}/alerts": (WRITE, RULES, 404, 404),
     "GET /jobs/{job_id}/alerts/preview": (READ, None, 404, 404),
+    "GET /templates": (READ, None, 200, 200),
+    "POST /templates": (WRITE, {"text": "{{ job }}!", "scope": "mine"}, 201, 404),
+    "POST /templates/preview": (READ, {"text": "{{ job }}!"}, 200, 200),
+    "GET /templates/{template_id}": (READ, None, 200, 404),
+    "DELETE /templates/{template_id}": (WRITE, None, 204, 404),
     "GET /tokens": (ADMIN, None, 200, 200),
     "POST /tokens": (ADMIN, {"name": "n", "role": "viewer", "scope": "mine"}, 201, 403),
     "DELETE /tokens/{token_id}": (ADMIN, None, 204, 404),
@@ -61,6 +66,8 @@ def made(as_: As) -> dict[str, str]:
     assert answer.status_code == 201, answer.text
     alert = admin.post("/alerts", json={"title": "t", "channels": ["ding"], "scope": "mine"}).json()
     token = admin.post("/tokens", json={"name": "t", "role": "viewer", "scope": "mine"}).json()
+    own = {"text": "{{ what }}", "scope": "mine", "item": "jobFT"}
+    template = admin.post("/templates", json=own).json()
     return {
         "name": "ding",
         "alert_id": alert["id"],
@@ -68,6 +75,7 @@ def made(as_: As) -> dict[str, str]:
         "pool_id": "mine",
         "job_id": "job_0",
         "token_id": token["id"],
+        "template_id": template["id"],
     }
 
 

@@ -32,7 +32,7 @@ from notifier.engine import Engine
 from notifier.fallback import tell_fallback
 from notifier.ids import new_id
 from notifier.leases import Leases
-from notifier.model import Alert, Attempt, Channel, Delivery
+from notifier.model import Alert, Attempt, Channel, Delivery, Template
 from notifier.network import network_of
 from notifier.outbox import Telling, put
 from notifier.secretbox import SecretBox
@@ -92,6 +92,12 @@ class House:
             )
             meters.register(session, channel_id, parsed)
         return channel_id
+
+    def template(self, text: str, **where: str) -> None:
+        """Words of somebody's own."""
+        now = utcnow()
+        with self.store.write() as session:
+            session.add(Template(id=new_id("tpl", now), pool="default", text=text, created_at=now, **where))
 
     def alert(
         self,

@@ -265,3 +265,17 @@ def test_a_template_that_fails_is_told_in_built_in_words(
         house.told(one)
     assert "the template failed" in house.row(one).why
     assert house.arrived() == ["it broke"]
+
+
+def test_a_users_own_words_are_told_and_if_they_fail_the_built_in_ones_are_once(house: "House") -> None:
+    channel = house.channel()
+    house.template("{{ what }} (our words)", channel="ops")
+    house.template("{{ nothing.at.all() }}", channel="other")
+    (good,) = house.alert(channel)
+    (bad,) = house.alert(house.channel("other"))
+    with house.working():
+        house.told(good)
+        house.told(bad)
+    assert (house.row(good).message or {})["text"] == "it broke (our words)"
+    assert "the template failed: text: line 1: UndefinedError" in house.row(bad).why
+    assert [house.row(one).attempt_count for one in (good, bad)] == [1, 1]
