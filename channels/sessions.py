@@ -20,6 +20,7 @@ class Rules(Protocol):
 
     network: Network
     response: Response | None
+    error: BaseException | None
 
     def proxy_for(self, url: str) -> str | None: ...
     def judge_host(self, host: str) -> None: ...
@@ -34,9 +35,17 @@ def cover(rules: Callable[[], Rules | None]) -> None:
         rule = rules()
         if rule is None:
             return send(self, request, **more)
-        rule.response = None
-        response = send(self, request, **{**more, **_settings(rule, request.url)})
+        rule.response = rule.error = None
+        try:
+            response = send(self, request, **{**more, **_settings(rule, request.url)})
+        except BaseException as error:
+            rule.error = error  # not every caller lets it through
+            raise
+        # No connection is kept: one that the other side has closed meanwhile would look like a lost answer.
+        line, response.raw._pool = response.raw.connection, None  # noqa: SLF001
         rule.response = _read(response)
+        if line is not None:
+            line.close()
         if not rule.response.is_whole:
             raise RequestException("the answer broke off")
         return response

@@ -12,8 +12,9 @@ from channels.standin.telecom import has_web
 
 STRICT = Rules(each=35, total=120, is_web_free=True, unwanted="【】[]()")
 BITS = (
-    "http://", "https://a.cn/x", "10.0.0.1", "::1", "fe80::1", "a@b.cn", "www.", "x.com", ".", "。", "．", ":",
-    "@", "12:30:05", "3.14", "\n", "\r", "\t", "\u200b", "\x00", "\u2028", "【", "(", "节点", "🔥", "👩‍👩‍👧", "e\u0301", "",
+    "http://", "https://a.cn/x", "10.0.0.1", "::1", "fe80::1", "a@b.cn", "www.", "x.com", ".", "。", "．",
+    ":", "@", "12:30:05", "3.14", "\n", "\r", "\t", "\u200b", "\x00", "\u2028", "【", "(", "节点", "🔥",
+    "👩\u200d👧", "e\u0301", "",
 )  # fmt: skip
 hostile = st.lists(st.one_of(st.sampled_from(BITS), st.text(max_size=20)), max_size=12).map("".join)
 
@@ -28,7 +29,7 @@ def test_numbers_that_are_taken(number):
     ["", "13800001111", "+0138", "+86 138", "+86-138", "008613800001111", "+8613800001111222", "+٣٤٥٦٧٨٩"],
 )
 def test_numbers_that_are_not(number):
-    with pytest.raises(ValidationError, match="E.164"):
+    with pytest.raises(ValidationError, match=r"E\.164"):
         TypeAdapter(Number).validate_python(number)
 
 
