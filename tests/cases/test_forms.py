@@ -88,8 +88,7 @@ def test_an_alert_that_is_too_long_for_all_parts_is_cut_visibly_never_dropped(to
     arrivals = town.providers.messages("dingtalk")
     assert all(one.is_accepted for one in arrivals), "the stand-in counts the bytes of the whole body"
     assert "罪魁：rank 3" in arrivals[0].text
-    assert len(arrivals) == 3
-    assert "已截断" in arrivals[-1].text
+    assert "…" in arrivals[-1].text, "that it was cut is seen"
 
 
 @pytest.mark.parametrize("kind", ["dingtalk", "feishu"])
@@ -97,7 +96,8 @@ def test_the_keyword_is_in_every_part_and_in_the_recovery(town: Town, kind: str)
     """Row 6: ZhuLinsen/daily_stock_analysis pull 1554: only the first part had it."""
     town.channel("ops", kind, keyword="训练告警")
     known = {"dedup_key": "k", "source": "s"}
-    town.settle(*town.publish("ops", title="failed", text="日志日志日志\n" * 2800, **known))
+    labels = {f"name{n}": "长" * 250 for n in range(20)}
+    town.settle(*town.publish("ops", title="failed", text="日志日志日志\n" * 2800, labels=labels, **known))
     back = town.api.post("/alerts", json={"title": "fine again", "status": "resolved", **known})
     town.settle(*back.json()["deliveries"])
     arrivals = town.providers.messages(kind)
