@@ -31,7 +31,7 @@ from notifier.settle import close
 ASKERS = 16
 SHARE = ASKERS // 4
 POLL_S = 1.0
-TIMEOUT_S = 5.0
+RENEW_AFTER_S = 1.5
 MOVABLE = (
     "accepted",
     "unknown",
@@ -61,9 +61,9 @@ class Asker:
 
     def __init__(self, tools: Tools, wake: Callable[[Iterable[int]], None]) -> None:
         self._tools, self._store, self._wake = tools, tools.store, wake
-        self._network = replace(tools.network, timeout_s=TIMEOUT_S)
         self._pool = ThreadPoolExecutor(ASKERS, thread_name_prefix="asker")
         self._busy: Counter[str] = Counter()  # by channel: a slow provider keeps a fourth of them at most
+        self._since: dict[str, float] = {}  # delivery → when we began to ask
         self._lock = threading.Lock()
         self._changed = threading.Event()
 
@@ -75,6 +75,7 @@ class Asker:
                 break
             try:
                 self._look()
+                self._renew()
             except SQLAlchemyError as error:
                 log.warning("receipts_not_looked_at", why=type(error).__name__)
             self._changed.wait(POLL_S)
@@ -99,7 +100,15 @@ class Asker:
         ):
             with self._lock:
                 self._busy[question.channel.id] += 1
+                self._since[question.row.delivery_id] = time.monotonic()
             self._pool.submit(self._run, question)
+
+    def _renew(self) -> None:
+        """A slow provider is asked by one worker all the same."""
+        with self._lock:
+            slow = [one for one, since in self._since.items() if time.monotonic() - since > RENEW_AFTER_S]
+        if slow:
+            self._tools.writer.run(lambda session: receipts.renew(session, slow, self._store.now(session)))
 
     def _run(self, question: Question) -> None:
         try:
@@ -107,6 +116,7 @@ class Asker:
         finally:
             with self._lock:
                 self._busy[question.channel.id] -= 1
+                del self._since[question.row.delivery_id]
             self._changed.set()
 
     def _ask(self, question: Question) -> set[int]:
@@ -130,9 +140,7 @@ class Asker:
         if question.is_early(times, asked_at):
             self._tools.writer.run(lambda session: receipts.postpone(session, question, times))
             return None
-        began = time.monotonic()
-        said = adapter.receipts(question.sent, config, self._network, asked_at) if times else ()
-        metrics.PROVIDER_S.labels(question.channel.kind).observe(time.monotonic() - began)
+        said = adapter.receipts(question.sent, config, self._tools.network, asked_at) if times else ()
         return Heard(question, Audience.of(adapter, config), times, said, asked_at)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from channels.base import Adapter, Answer, Outcome, Recipient, Sent
@@ -19,7 +19,7 @@ from notifier.clock import rfc3339
 from notifier.model import Attempt, Channel, Delivery, Receipt
 from notifier.recipients import Audience, awaited, document, merge, parsed
 
-ASKED = timedelta(seconds=15)  # after so long another worker asks: the one that did is lost
+ASKED = timedelta(seconds=5)  # after so long another worker asks: the one that did is lost
 BUSY = timedelta(seconds=2)  # a send is on its way: its outcome first
 _AT_ONCE = (timedelta(0),)
 
@@ -123,6 +123,14 @@ def claim(session: Session, room: Room, now: datetime) -> list[Question]:
         else:
             found.append(Question(row, channel, tuple(_sent(row.delivery_id, one) for one in row.sent)))
     return found
+
+
+def renew(session: Session, deliveries: Sequence[str], now: datetime) -> None:
+    """These are still being asked about by us."""
+    session.execute(
+        update(Receipt).where(Receipt.delivery_id.in_(deliveries)).values(due_at=now + ASKED),
+        execution_options={"synchronize_session": False},
+    )
 
 
 def postpone(session: Session, question: Question, times: Sequence[timedelta]) -> None:

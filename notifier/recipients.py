@@ -11,7 +11,7 @@ TOLD = frozenset({Outcome.DELIVERED, Outcome.ACCEPTED})
 SETTLED = TOLD | {Outcome.REFUSED}  # of one recipient: not to be asked again
 PASSED_OVER = frozenset({Outcome.REFUSED, Outcome.THROTTLED})  # the next one is called instead
 QUOTA = "quota"
-LONGEST_QUOTA_WAIT = timedelta(minutes=10)
+LONGEST_WAIT = timedelta(minutes=10)  # for one number, where there is a fallback
 NO_WORD, UNDER_WAY = "no_word", "under_way"
 
 _Ranks: TypeAlias = tuple[str, ...]
@@ -117,12 +117,13 @@ def merge(known: Sequence[Recipient], heard: Sequence[Recipient]) -> tuple[Recip
     return tuple(latest.values())
 
 
-def over_quota(free: Mapping[str, datetime], now: datetime) -> tuple[Recipient, ...]:
-    """Recipients who may get nothing before these moments: waited for if that is soon."""
-    return tuple(
-        Recipient(to, Outcome.REFUSED if moment - now > LONGEST_QUOTA_WAIT else Outcome.THROTTLED, QUOTA)
-        for to, moment in free.items()
-    )
+def over_quota(
+    free: Mapping[str, datetime], now: datetime, *, gives_up: bool = False
+) -> tuple[Recipient, ...]:
+    """Recipients who may get nothing before these moments: waited for, unless that is long and others can
+    be told instead."""
+    late = {to for to, moment in free.items() if gives_up and moment - now > LONGEST_WAIT}
+    return tuple(Recipient(to, Outcome.REFUSED if to in late else Outcome.THROTTLED, QUOTA) for to in free)
 
 
 def quota_words(free: Mapping[str, datetime]) -> str:

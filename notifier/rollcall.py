@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from channels.base import Answer, ChannelConfig, Outcome, Recipient
 from notifier import meters
 from notifier.messages import Made
-from notifier.recipients import PASSED_OVER, TOLD, Audience, merge, over_quota
+from notifier.recipients import LONGEST_WAIT, PASSED_OVER, TOLD, Audience, merge, over_quota
+
+NO_WAIT = timedelta(0)
 
 
 @dataclass
@@ -21,6 +23,7 @@ class Rollcall:
         sent_at: whom this try went to, and when.
         free: who is over the provider's quota, and until when.
         passed: who is not called again in this try.
+        gives_up: there is a fallback, so that nobody waits long for a number that may get nothing now.
     """
 
     known: tuple[Recipient, ...] = ()
@@ -29,6 +32,7 @@ class Rollcall:
     sent_at: dict[str, datetime] = field(default_factory=dict)
     free: dict[str, datetime] = field(default_factory=dict)
     passed: set[str] = field(default_factory=set)
+    gives_up: bool = False
 
     def meet(self, audience: Audience) -> None:
         self.audience, self.known = audience, audience.present(self.known)
@@ -59,13 +63,18 @@ class Rollcall:
         """These may get nothing now; whether anybody is left to be sent to."""
         self.free.update(free)
         self.passed.update(free)
-        self.known = merge(self.known, over_quota(free, now))
+        self.known = merge(self.known, over_quota(free, now, gives_up=self.gives_up))
         self.addressed = tuple(to for to in self.addressed if to not in free)
         return bool(self.addressed)
 
     def hear(self, answer: Answer, now: datetime) -> Answer:
         """Takes note of an answer; gives it back with a word on each who was addressed."""
         heard = self.audience.heard(answer, self.addressed)
+        if self.gives_up and self.audience.order and (answer.retry_after or NO_WAIT) > LONGEST_WAIT:
+            heard = tuple(
+                replace(one, outcome=Outcome.REFUSED) if one.outcome is Outcome.THROTTLED else one
+                for one in heard
+            )
         self.known = merge(self.known, heard)
         self.sent_at.update(dict.fromkeys((one.to for one in heard), now))
         # A throttle that names nobody is the account's, and would meet the next one too.

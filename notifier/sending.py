@@ -75,7 +75,7 @@ class _Sending:
     def __init__(self, tools: Tools, task: Task) -> None:
         self._tools, self._task, self._row = tools, task, task.row
         self._n, self._mends = task.row.attempt_count, list(task.row.mends)
-        self._roll = Rollcall(task.recipients)
+        self._roll = Rollcall(task.recipients, gives_up=task.has_fallback)
         self._shown = task.row.message
         self._earlier = list(task.earlier)
         self._in_doubt = task.in_doubt
@@ -85,6 +85,7 @@ class _Sending:
         self._trigger = task.row.trigger if self._n == 0 else RETRY
         self._attempt: int | None = None
         self._answer: Answer | None = None
+        self._last: tuple[Answer, datetime | None] | None = None
 
     def run(self) -> frozenset[int]:
         while True:
@@ -113,6 +114,8 @@ class _Sending:
         outcome = Outcome.TEMPORARY if is_known else Outcome.AMBIGUOUS
         answer = Answer(outcome, code="internal_error", message=_where(error))
         try:
+            if self._last is not None:  # it had ended; only the writing failed
+                return self._settle(*self._last)
             return self._settle(answer if is_known else self._roll.hear(answer, utcnow()))
         except Exception as again:  # noqa: BLE001  the same border: the lease runs out, and others take over
             log.error("outcome_not_written", delivery=self._row.id, why=_where(again))  # noqa: TRY400
@@ -204,6 +207,7 @@ class _Sending:
         return self._roll.outcome(self._answer)
 
     def _settle(self, answer: Answer, turn_at: datetime | None = None) -> frozenset[int]:
+        self._last = answer, turn_at
         done = Settlement(
             delivery_id=self._row.id,
             token=self._task.token,

@@ -7,6 +7,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from channels.base import Outcome, Recipient
+from channels.registry import adapter
 from notifier.digests import members
 from notifier.model import Alert, Attempt, Channel, Delivery
 from notifier.recipients import parsed
@@ -42,6 +43,7 @@ class Task:
     views: tuple[AlertView, ...]
     earlier: tuple[Earlier, ...] = ()
     in_doubt: bool = False
+    has_fallback: bool = False
     own: tuple[Candidate, ...] = ()
 
     @property
@@ -59,9 +61,15 @@ class _Read:
     earlier: Mapping[str, Sequence[Earlier]]
     own: Mapping[str, tuple[Candidate, ...]]
 
+    def _may_be_told(self, member: Delivery) -> bool:
+        """Whether nobody knows if it arrived when it was sent alone. What is sent once is asked about, so
+        its recipients have the last word."""
+        if adapter(member.kind).resend_when_unknown:
+            return any(one.outcome == Outcome.AMBIGUOUS for one in self.earlier.get(member.id, ()))
+        return any(one.outcome is Outcome.AMBIGUOUS for one in parsed(member.recipients))
+
     def task(self, row: Delivery, token: str) -> Task:
         told = self.told_of.get(row.id, ())
-        doubts = (one for member in told if member.id != row.id for one in self.earlier.get(member.id, ()))
         known = ((one, self.alerts.get(one.alert_id or "")) for one in told)
         return Task(
             row,
@@ -69,7 +77,8 @@ class _Read:
             token,
             views=tuple(_view(one, alert) for one, alert in known if alert is not None),
             earlier=tuple(self.earlier.get(row.id, ())),
-            in_doubt=any(one.outcome == Outcome.AMBIGUOUS for one in doubts),
+            in_doubt=any(self._may_be_told(member) for member in told if member.id != row.id),
+            has_fallback=any(one.fallback for one in told),
             own=self.own.get(row.id, ()),
         )
 

@@ -217,6 +217,20 @@ def test_a_quota_used_up_for_long_tells_the_fallback_at_once(house: "House", exc
     assert exchange.called() == [ANN]
 
 
+def test_without_a_fallback_a_quota_is_waited_for_however_long(house: "House", exchange: Exchange) -> None:
+    channel = sms(house, exchange, quota="1/3600", asks=False)
+    with house.working() as engine:
+        (first,) = house.alert(channel)
+        house.told(first, state="accepted")
+        (second,) = house.alert(channel)
+        engine.wake(house.shards)
+        house.told(second, state="retrying")
+    waits = (house.row(second).next_attempt_at - utcnow()).total_seconds()
+    assert 3500 < waits < 3602
+    assert (house.row(second).tries, f"{ANN} until" in house.row(second).why) == (0, True)
+    assert exchange.called() == [ANN]
+
+
 def test_who_does_not_answer_makes_room_for_the_next(house: "House", exchange: Exchange) -> None:
     exchange.fates |= {ANN: "no_answer", BEN: "delivered"}
     (one,) = house.alert(phone(house, exchange, ANN, BEN, CAT))
@@ -266,13 +280,14 @@ def test_a_call_that_is_refused_goes_on_to_the_next_in_the_same_try(
 
 def test_a_number_over_its_quota_is_passed_over(house: "House", exchange: Exchange) -> None:
     channel = phone(house, exchange, quota="1/3600", asks=False)
+    house.channel("mail", "email")
     with house.working() as engine:
         for called in ([ANN], [ANN, BEN]):
             (one,) = house.alert(channel)
             engine.wake(house.shards)
             house.told(one, state="accepted")
             assert exchange.called() == called
-        (third,) = house.alert(channel)
+        (third,) = house.alert(channel, fallback=["mail"])
         engine.wake(house.shards)
         house.told(third, state="failed")
     assert outcomes(house, third) == {ANN: ("refused", "quota"), BEN: ("refused", "quota")}
@@ -418,7 +433,7 @@ def test_a_worker_killed_on_the_way_of_a_receipt_sends_once(
     assert processes.exit_code(doomed) == -signal.SIGKILL
     house.lapse()
     with house.working():
-        house.told(one, timeout_s=25)  # who asked and was lost is given 15 s
+        house.told(one, timeout_s=15)
     assert exchange.called() == [ANN]
 
 

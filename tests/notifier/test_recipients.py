@@ -141,8 +141,9 @@ def test_who_was_taken_off_the_channel_is_not_waited_for() -> None:
 
 def test_a_quota_that_is_soon_free_is_waited_for() -> None:
     soon, late = NOW + timedelta(minutes=10), NOW + timedelta(minutes=11)
-    found = over_quota({"a": soon, "b": late}, NOW)
+    found = over_quota({"a": soon, "b": late}, NOW, gives_up=True)
     assert found == (Recipient("a", O.THROTTLED, QUOTA), Recipient("b", O.REFUSED, QUOTA))
+    assert over_quota({"b": late}, NOW) == (quota("b"),), "there is nobody else to be told"
     assert "b until 2026-11-29 03:23:41 UTC" in quota_words({"b": late})
 
 
