@@ -40,7 +40,7 @@ class Aliyun(Telecom):
     module: ClassVar[str] = "alibabacloud_dysmsapi20170525"
     extra: ClassVar[str] = "aliyun"
     receipts_after: ClassVar[Mapping[str, tuple[timedelta, ...]]] = {
-        SMS: tuple(timedelta(seconds=s) for s in (30, 60, 300, 900, 3600)),
+        SMS: tuple(timedelta(seconds=s) for s in (5, 25, 60, 300, 900, 3600)),
         # A call's state may lag its end by minutes (help.aliyun.com/zh/vms/support/api-sdk-faq).
         PHONE: tuple(timedelta(seconds=s) for s in (20, 20, 30, 60, 120, 300)),
     }

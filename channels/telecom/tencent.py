@@ -45,7 +45,7 @@ class Tencent(Telecom):
     extra: ClassVar[str] = "tencent"
     # Of calls it tells the end by a callback to a public URL only.
     receipts_after: ClassVar[Mapping[str, tuple[timedelta, ...]]] = {
-        SMS: tuple(timedelta(seconds=s) for s in (30, 60, 300, 900, 3600)),
+        SMS: tuple(timedelta(seconds=s) for s in (5, 25, 60, 300, 900, 3600)),
     }
 
     def check(self, kind: str, config: Any) -> None:

@@ -46,7 +46,7 @@ class Twilio(Telecom):
     module: ClassVar[str] = "twilio"
     extra: ClassVar[str] = "twilio"
     receipts_after: ClassVar[Mapping[str, tuple[timedelta, ...]]] = {
-        SMS: tuple(timedelta(seconds=s) for s in (10, 30, 60, 300, 900, 3600)),
+        SMS: tuple(timedelta(seconds=s) for s in (5, 25, 60, 300, 900, 3600)),
         PHONE: tuple(timedelta(seconds=s) for s in (20, 20, 30, 60, 120, 300)),
     }
 
