@@ -152,7 +152,7 @@ def _payload(message: Message, config: DingTalkConfig, *, n: int, suffix: str, b
         form = {"msgtype": "actionCard", "actionCard": {"title": title, "text": text, **button}}
     else:
         form = {"msgtype": "markdown", "markdown": {"title": title, "text": text}}
-    if calls:
+    if calls and "actionCard" not in form:
         form["at"] = {
             "atMobiles": list(config.at_mobiles),
             "atUserIds": list(config.at_user_ids),

@@ -199,9 +199,10 @@ def _div(content: str) -> dict[str, Any]:
 
 
 def _field(label: str, value: str) -> dict[str, Any]:
-    """Two short ones stand side by side."""
+    """Two short ones stand side by side, their labels above them."""
     is_short = len(value) + sum(ord(char) > 0x2E80 for char in value) <= SHORT
-    return {"is_short": is_short, "text": _mark(f"**{label}**\n{value}")}
+    between = "\n" if is_short else ": " if label.isascii() else "："
+    return {"is_short": is_short, "text": _mark(f"**{label}**{between}{value}")}
 
 
 def _note(content: str) -> dict[str, Any]:

@@ -115,7 +115,9 @@ def _content(message: Message, config: WeComConfig, *, n: int, suffix: str, body
     title = escaping.one_line(message.title, MAX_TITLE) + suffix
     heading = escaping.unmention(title) if message.is_plain else f"### {escaping.wecom(title)}"
     inline = () if message.is_plain or n > 1 or not mentions(message) else _inline(config)
-    return "\n".join(line for line in (heading, body, "".join(f"<@{who}>" for who in inline)) if line)
+    called = "".join(f"<@{who}>" for who in inline)
+    # A line apart, or it would belong to the quotation above it.
+    return "\n".join(line for line in (heading, body, f"\n{called}" if called else "") if line)
 
 
 def _inline(config: WeComConfig) -> tuple[str, ...]:

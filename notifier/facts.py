@@ -36,7 +36,7 @@ RECOVERED = "jobRecovered"
 ABOUT = {"agentLost": {"pod", "node"}, "nodeFT": {"node"}, "channelFailing": {"channel", "kind"}}
 RESTARTS = ("restart_job", "replace_pods")
 HEAD = ("was", "culprit", "decision", "why", "detail", "advice")
-TAIL = ("fault", "job_line", "scope_line", "time_line", "labels_line", "items_line")
+TAIL = ("fault", "job_line", "lost_line", "scope_line", "time_line", "labels_line", "items_line")
 
 Facts: TypeAlias = dict[str, Any]
 Rows: TypeAlias = list[tuple[str, str]]
@@ -89,6 +89,7 @@ def _lines(facts: Mapping[str, Any], speaker: Speaker) -> dict[str, str]:
     return {
         "was": facts.get("reason", "") if facts.get("item") == RECOVERED else "",
         "job_line": " · ".join(part for part in (job, run, step) if part and job),
+        "lost_line": "" if facts.get("item") == RECOVERED else facts.get("steps_lost", ""),
         "scope_line": "" if job else scope,
         "time_line": say["delayed"].format(time=time, delay=delay) if delay else time,
         "labels_line": " · ".join(labels),
