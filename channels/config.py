@@ -12,6 +12,7 @@ from channels.base import ChannelConfig
 from channels.redaction import HIDDEN, in_header, in_url
 
 C = TypeVar("C", bound=ChannelConfig)
+WITH_HOST = frozenset({"http", "https", "smtp", "smtps"})
 URL_FIELDS = frozenset({"webhook_url", "url", "smtp_url"})
 
 
@@ -78,12 +79,17 @@ def secrets_of(config: ChannelConfig) -> tuple[str, ...]:
 
 
 def mask_url(url: str) -> str:
-    """`https://host:port/***`: enough to know it again, nothing to use it with."""
+    """`https://host:port/***`: enough to know it again, nothing to use it with.
+
+    In an Apprise URL the token may stand where the host should.
+    """
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
     except ValueError:
         return HIDDEN
+    if parts.scheme not in WITH_HOST:
+        return f"{parts.scheme}://{HIDDEN}" if parts.scheme else HIDDEN
     return f"{parts.scheme}://{host}/{HIDDEN}" if host else HIDDEN
 
 

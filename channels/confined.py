@@ -42,11 +42,13 @@ class Wire:
 
     Attributes:
         response: the last answer to a request of `requests`, which SDKs tell less than all of.
+        error: what its last request failed with, which some swallow.
     """
 
     def __init__(self, network: Network, timeout_s: float) -> None:
         self.network = network
         self.response: Response | None = None
+        self.error: BaseException | None = None
         self.until = monotonic() + timeout_s
         self._guard = Guard(network.allow)
         self._proxy = _addresses_of(network.proxy, timeout_s) if network.proxy else frozenset()
@@ -64,6 +66,7 @@ class Wire:
         """What `Network.request` would have raised for the failure that happened in this block."""
         if self._refused is not None:
             return self._refused
+        error = error or self.error
         if isinstance(error, NotSent | Unanswered):
             return error
         reason = "timed out" if self._is_late else reason_of(error) if error else "the connection failed"

@@ -52,7 +52,9 @@ def in_url(url: str) -> tuple[str, ...]:
     values = [value for _, value in parse_qsl(parts.query)]
     segments = [part for part in parts.path.split("/") if part.lower() not in PUBLIC_SEGMENTS]
     tail = url.partition(parts.netloc)[2] if parts.netloc else ""
-    pieces = [url, tail, parts.path, *values, *segments]
+    # In an Apprise URL a token may stand where the host should, or before it.
+    hosts = [] if parts.scheme in ("http", "https") else re.split("[@:]", parts.netloc)
+    pieces = [url, tail, parts.path, *values, *segments, *hosts]
     return tuple(dict.fromkeys(form for piece in pieces for form in (piece, unquote(piece)) if form))
 
 

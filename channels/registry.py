@@ -19,6 +19,7 @@ _CLASSES: Mapping[str, str] = MappingProxyType(
         "webhook": "channels.webhook:Webhook",
         "sms": "channels.sms:Sms",
         "phone": "channels.phone:Phone",
+        "apprise": "channels.apprise:Apprise",
     }
 )
 

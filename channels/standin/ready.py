@@ -42,7 +42,7 @@ def furnish(providers: StandIn) -> Ready:
     commands = [
         *(_robot(kind, robot.url, robot.secret) for kind, robot in robots.items()),
         _command("standin-mail", "email", to="oncall@example.com", smtp_url=providers.smtp_url),
-        _command("standin-apprise", "apprise", url=f"json://{providers.url.partition('://')[2]}/any/{TOKEN}"),
+        _command("standin-apprise", "apprise", url=_apprise_url(providers)),
         *(command for account in accounts.values() for command in _telecom(account)),
     ]
     providers.robot("any", TOKEN)
@@ -54,6 +54,10 @@ def furnish(providers: StandIn) -> Ready:
         "commands": commands,
     }
     return Ready(known, tuple(commands))
+
+
+def _apprise_url(providers: StandIn) -> str:
+    return f"gotify://{providers.url.partition('://')[2]}/any/{TOKEN}/{TOKEN}"
 
 
 def _account(providers: StandIn, name: str) -> Account:

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from channels.base import ChannelConfig
 from channels.contract import CANARY, MailSubject, Subject
 from channels.registry import ADAPTERS
 
@@ -59,3 +61,14 @@ WEBHOOK = Subject(
     canaries={"headers": {"Authorization": f"Bearer {CANARY}"}},
 )
 EMAIL = MailSubject(ADAPTERS["email"], config={"to": ["oncall@example.com"]})
+
+
+@dataclass(frozen=True)
+class AppriseSubject(Subject):
+    """Apprise, by Gotify's URL: `http://host/path` of the played receiver is `gotify://host/path/token`."""
+
+    def leading_to(self, url: str, **more: Any) -> ChannelConfig:
+        return super().leading_to(f"gotify{url.removeprefix('http')}/token-of-gotify", **more)
+
+
+APPRISE = AppriseSubject(ADAPTERS["apprise"], success={"id": 1})

