@@ -106,21 +106,13 @@ def test_numbers_abroad_go_without_the_plus(sms):
     assert (read.query["PhoneNumbers"], read.called) == ("85291234567", (CAROL,))
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "",
-        " \n ",
-        "http://a.cn/x y",
-        "10.0.0.1:8080",
-        "a@b.cn",
-        "【签名】",
-        "x" * 500,
-        "🔥" * 100,
-        '"}{\\',
-        "\x00\u202e",
-    ],
-)
+HOSTILE = {
+    "empty": "", "blank": " \n ", "url": "http://a.cn/x y", "address": "10.0.0.1:8080", "mail": "a@b.cn",
+    "sign": "【签名】", "long": "x" * 500, "emoji": "🔥" * 100, "json": '"}{\\', "control": "\x00\u202e",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
 def test_any_value_gets_through(sms, value):
     assert sms.send({"job": value, "cause": value}).outcome is Outcome.ACCEPTED
     (read,) = sms.providers.wait(1, "sms")
