@@ -68,7 +68,7 @@ class House:
         """A channel to a robot of its own; answers its id."""
         if kind == "email":
             config = {"to": ["ops@example.com"], "smtp_url": self.providers.smtp_url, **config}
-        elif "url" not in config and "webhook_url" not in config:
+        elif not {"url", "webhook_url", "endpoint"} & set(config):
             limited = config.pop("limited", True)
             url = self.providers.robot(kind, limited=limited).url
             config["url" if kind == "webhook" else "webhook_url"] = url
