@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
+from channels.absent import AbsentConfig
 from channels.base import ChannelConfig
 from channels.config import join, masked, merge, split
 from channels.registry import ADAPTERS, adapter
@@ -231,6 +232,15 @@ def load_config(row: Channel, box: SecretBox) -> ChannelConfig:
     return join(adapter(row.kind).Config, row.config, box.open(row.secrets, owner=row.id))
 
 
+def shown_config(row: Channel, box: SecretBox) -> ChannelConfig:
+    """The config as far as it can be read here: none of it where the SDK or the service that it needs is
+    not installed any more."""
+    try:
+        return load_config(row, box)
+    except ValidationError:
+        return AbsentConfig()
+
+
 def document(row: Channel, config: ChannelConfig) -> ChannelDocument:
     return ChannelDocument(
         id=row.id,
@@ -296,4 +306,8 @@ def _update(session: Session, which: Sequence[ColumnElement[bool]], **values: ob
 
 
 def _field_of(config: ChannelConfig, target: str) -> str:
-    return next((f"config.{name}" for name, value in split(config)[1].items() if value == target), "config")
+    plain, secret = split(config)
+    fields = {**plain, **secret}.items()
+    # A target may be more than what was given: an endpoint's scheme is added to its host.
+    found = (name for name, value in fields if isinstance(value, str) and value and target.endswith(value))
+    return next((f"config.{name}" for name in found), "config")

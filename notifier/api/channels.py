@@ -86,7 +86,7 @@ def change(
         seen = channels.find(session, principal, name, scope)
     check_match(if_match, seen.version)
     channels.check_fixed(seen, body)
-    stored = channels.load_config(seen, services.box)
+    stored = channels.shown_config(seen, services.box)
     want = channels.wanted(seen.kind, body.config, services.network, stored)
     with services.store.write() as session:
         row = channels.find(session, principal, name, scope)
@@ -122,4 +122,4 @@ def try_out(name: Name, principal: Operator, services: Served, scope: Within = N
 
 
 def _shown(services: Services, row: Channel) -> ChannelDocument:
-    return channels.document(row, channels.load_config(row, services.box))
+    return channels.document(row, channels.shown_config(row, services.box))

@@ -194,3 +194,21 @@ def test_a_channel_that_is_switched_off_sends_nothing_more(admin: httpx.Client, 
     document = delivery(admin, waiting)
     assert (document["state"], document["next_attempt_at"]) == ("suppressed", None)
     assert "disabled" in document["why"]
+
+
+def test_a_config_that_cannot_be_read_any_more_hides_no_other_and_is_mended(
+    admin: httpx.Client, services: Services
+) -> None:
+    """As after an SDK was uninstalled, or Apprise gave up a service."""
+    created(admin, "other")
+    channel_id = created(admin)["id"]
+    with services.store.write() as session:
+        session.get_one(Channel, channel_id).config = {"no_such_field": 1}
+    shown = {one["name"]: one for one in admin.get("/channels").json()["items"]}
+    assert shown["ding"]["config"] == {}
+    assert shown["other"]["config"] != {}
+    assert admin.get("/channels/ding").status_code == 200
+    masked = {"config": {"webhook_url": "http://127.0.0.1:9/***"}}
+    assert admin.put("/channels/ding", json=masked).status_code == 422
+    assert admin.put("/channels/ding", json={"config": {"webhook_url": URL}}).status_code == 200
+    assert admin.get("/channels/ding").json()["config"] != {}
