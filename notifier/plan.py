@@ -18,7 +18,7 @@ EVERYTHING = (1_000_000,)  # the capacity of a message without a limit
 PATIENCE = {Lane.SINGLE: timedelta(seconds=30), Lane.CRITICAL: timedelta(seconds=5)}
 # A digest waits so long for others after the first, and not every few of them get a digest.
 COLLECT = {Lane.DIGEST: timedelta(seconds=5), Lane.CRITICAL_DIGEST: timedelta(seconds=2)}
-APART = timedelta(seconds=15)  # or a fourth of the window
+APART = {Lane.DIGEST: timedelta(seconds=15), Lane.CRITICAL_DIGEST: timedelta(seconds=8)}  # or window / 4
 SOONER = timedelta(seconds=1)  # a turn that moves by less stays what it was
 HOPELESS = timedelta(minutes=10)  # who can be told only later by name is told by the fallback
 
@@ -182,7 +182,7 @@ class _Desk:
             turn = max(late[0].since + COLLECT[lane], self._turn(lane, parts))
             last = self.pace.last(lane)
             if len(batch) == len(late) and last is not None:
-                turn = max(turn, last + min(APART, self.pace.widest / 4))
+                turn = max(turn, last + min(APART[lane], self.pace.widest / 4))
             if turn > self.now:
                 for group in late:
                     self.wait(group, turn)
