@@ -1,6 +1,7 @@
 """Sends one subject's messages to the played providers and tells what came of it."""
 
 import atexit
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from ipaddress import ip_network
@@ -36,7 +37,10 @@ class Desk:
         return self.subject.channel(self.providers, **more)
 
     def parts(self, message: Message, config: ChannelConfig) -> list[Part]:
-        return self.subject.adapter.parts(message, config)
+        """Templates of the config's own come out as the alert's words in one line."""
+        words = " ".join(message.plain.split())
+        told = replace(message, params=dict.fromkeys(config.templates(), words))
+        return self.subject.adapter.parts(told, config)
 
     def send(self, message: Message, config: ChannelConfig) -> list[Answer]:
         return [self.send_part(part, config) for part in self.parts(message, config)]
@@ -52,7 +56,7 @@ class Desk:
 
     def arrived(self) -> list[Received]:
         """What the provider took, in order."""
-        return self.providers.messages(self.subject.played, accepted=True)
+        return self.providers.messages(self.subject.journal or self.subject.played, accepted=True)
 
 
 def make_message(**changes: Any) -> Message:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from channels.base import Answer, Outcome, Severity
+from channels.base import Answer, Outcome, Sent, Severity
 from channels.config import join, masked, merge, split
 from channels.contract.desk import Desk, make_message
 from channels.contract.subject import CANARY, Subject
@@ -150,6 +150,26 @@ class AdapterContract:
     def test_the_address_is_one_that_is_checked_when_saved(self, given: Subject) -> None:
         url = f"{given.scheme}://127.0.0.1:1"
         assert any("127.0.0.1" in target for target in given.leading_to(url).targets())
+
+    def test_of_nothing_sent_nothing_is_known(self, given: Subject, desk: Desk) -> None:
+        assert given.adapter.receipts((), desk.channel(), desk.network, desk.now) == ()
+
+    def test_a_provider_that_cannot_be_asked_says_nothing(self, given: Subject, desk: Desk) -> None:
+        config = given.leading_to(f"{given.scheme}://127.0.0.1:{closed_port()}")
+        sent = [Sent("dlv_01", to, desk.now, None) for to in given.adapter.addressed(config, None)]
+        assert given.adapter.receipts(sent, config, desk.network, desk.now) == ()
+
+    def test_whom_a_send_is_for_is_named_by_what_is_left(self, given: Subject, desk: Desk) -> None:
+        config = desk.channel()
+        everybody = given.adapter.addressed(config, None)
+        assert everybody
+        assert given.adapter.addressed(config, everybody) == everybody
+
+    def test_limits_are_of_something(self, given: Subject, desk: Desk) -> None:
+        for meter in desk.channel().meters().values():
+            for limit in given.adapter.limits_of(meter, desk.now):
+                assert limit.count > 0
+                assert limit.per
 
     FAILURES: ClassVar[Mapping[str, tuple[Scripted, ...]]] = {
         "closed port": (),

@@ -22,6 +22,7 @@ class Subject:
         config: the rest of a config that is valid.
         played: who plays the provider: a kind of `faultcast standin`, or `any`, which takes whatever it is
             sent and answers `success`.
+        journal: the kind under which the stand-in notes what arrived, where that is not `played`.
         success: the JSON of a provider that took the message.
         secret: the config's `secret`, where the kind signs with one; the played provider checks it.
         canaries: config fields that hold CANARY somewhere, all of them secret.
@@ -36,6 +37,7 @@ class Subject:
     address: str = "url"
     config: Mapping[str, Any] = field(default_factory=dict)
     played: str = "any"
+    journal: str = ""
     success: Mapping[str, Any] = field(default_factory=dict)
     secret: str | None = None
     canaries: Mapping[str, Any] = field(default_factory=dict)

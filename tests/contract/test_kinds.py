@@ -5,9 +5,9 @@ from contextlib import suppress
 import pytest
 from pydantic import ValidationError
 
-from channels.contract import AdapterContract, HttpContract, KeywordContract, RobotContract
+from channels.contract import AdapterContract, HttpContract, KeywordContract, RobotContract, Subject
 from channels.contract.every import LOCAL
-from tests.contract import subjects
+from tests.contract import subjects, telecom
 
 
 class TestDingTalk(KeywordContract):
@@ -40,3 +40,14 @@ class TestEmail(AdapterContract):
 
     def called_by_data(self, called: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(who for who in called if who != "oncall@example.com")
+
+
+class TestTelecom(AdapterContract):
+    """Texts and calls: each provider through its SDK."""
+
+    @pytest.fixture(params=telecom.SUBJECTS)
+    def given(self, request: pytest.FixtureRequest) -> Subject:
+        return telecom.SUBJECTS[request.param]
+
+    def called_by_data(self, called: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(who for who in called if who != telecom.ALICE)
