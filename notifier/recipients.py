@@ -120,8 +120,8 @@ def merge(known: Sequence[Recipient], heard: Sequence[Recipient]) -> tuple[Recip
 def over_quota(
     free: Mapping[str, datetime], now: datetime, *, gives_up: bool = False
 ) -> tuple[Recipient, ...]:
-    """Recipients who may get nothing before these moments: waited for, unless that is long and others can
-    be told instead."""
+    """Recipients who may get nothing before these moments: waited for, unless that is long and we give up
+    then."""
     late = {to for to, moment in free.items() if gives_up and moment - now > LONGEST_WAIT}
     return tuple(Recipient(to, Outcome.REFUSED if to in late else Outcome.THROTTLED, QUOTA) for to in free)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from channels.base import Answer, Mend, Outcome
-from notifier.recipients import TOLD
+from notifier.recipients import LONGEST_WAIT, TOLD
 
 LADDER = tuple(timedelta(seconds=seconds) for seconds in (5, 15, 45, 120, 300, 600))
 THEN_EVERY = timedelta(minutes=15)
@@ -81,9 +81,11 @@ def after(answer: Answer, tried: Tried, now: datetime) -> Verdict:
         case Outcome.THROTTLED:
             pause = penalty(answer, was_throttled=tried.was_throttled)
             again_at = min(now + pause, tried.expires_at)
-            # One number's limit says nothing of the others.
+            # One number's limit says nothing of the others, and while all are over theirs for long, whoever
+            # has a fallback is told by that.
             is_all = all(one.outcome is Outcome.THROTTLED for one in answer.recipients)
-            until = now + pause if is_all else None
+            is_short = not answer.recipients or pause <= LONGEST_WAIT
+            until = now + pause if is_all and is_short else None
             return Verdict("retrying", tried.tries, answer.message, again_at, pause_until=until)
         case Outcome.AMBIGUOUS if not tried.resend_when_unknown:
             return Verdict("unknown", tried.tries, f"{NOT_REPEATED}: {answer.message}")

@@ -1,6 +1,6 @@
 """Who of a delivery's recipients has been told by now: kept by whoever sends it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -23,7 +23,7 @@ class Rollcall:
         sent_at: whom this try went to, and when.
         free: who is over the provider's quota, and until when.
         passed: who is not called again in this try.
-        gives_up: there is a fallback, so that nobody waits long for a number that may get nothing now.
+        gives_up: there is a fallback.
     """
 
     known: tuple[Recipient, ...] = ()
@@ -59,18 +59,19 @@ class Rollcall:
         names = frozenset(to for to in self.addressed if to)
         return names if self.audience.order else self.left()
 
-    def block(self, free: Mapping[str, datetime], now: datetime) -> bool:
-        """These may get nothing now; whether anybody is left to be sent to."""
+    def block(self, free: Mapping[str, datetime], now: datetime) -> None:
+        """These may get nothing now."""
         self.free.update(free)
         self.passed.update(free)
-        self.known = merge(self.known, over_quota(free, now, gives_up=self.gives_up))
         self.addressed = tuple(to for to in self.addressed if to not in free)
-        return bool(self.addressed)
+        gives_up = self._gives_up(self.known) or (bool(self.addressed) and not self.audience.is_sequential)
+        self.known = merge(self.known, over_quota(free, now, gives_up=gives_up))
 
     def hear(self, answer: Answer, now: datetime) -> Answer:
         """Takes note of an answer; gives it back with a word on each who was addressed."""
         heard = self.audience.heard(answer, self.addressed)
-        if self.gives_up and self.audience.order and (answer.retry_after or NO_WAIT) > LONGEST_WAIT:
+        is_late = bool(self.audience.order) and (answer.retry_after or NO_WAIT) > LONGEST_WAIT
+        if is_late and self._gives_up((*self.known, *heard)):
             heard = tuple(
                 replace(one, outcome=Outcome.REFUSED) if one.outcome is Outcome.THROTTLED else one
                 for one in heard
@@ -81,6 +82,12 @@ class Rollcall:
         over = PASSED_OVER if answer.recipients else {Outcome.REFUSED}
         self.passed.update(one.to for one in heard if self.audience.is_sequential and one.outcome in over)
         return replace(answer, recipients=heard)
+
+    def _gives_up(self, recipients: Iterable[Recipient]) -> bool:
+        """Whether nobody waits long for a number: there is a fallback; or others are told, and their next
+        message would have to wait as well."""
+        is_partial = any(one.outcome in TOLD for one in recipients) and not self.audience.is_sequential
+        return self.gives_up or is_partial
 
     def is_next(self) -> bool:
         """Whether somebody is called now because others could not be told."""

@@ -35,6 +35,7 @@ CLASSES = {
 CODES = {
     "OK": Outcome.ACCEPTED,
     "BUSINESS_LIMIT": Outcome.THROTTLED,
+    "DAY_LIMIT": Outcome.THROTTLED,
     "ILLEGAL": Outcome.REFUSED,
     "SYSTEM_ERROR": Outcome.TEMPORARY,
     "WRONG_KEY": Outcome.CHANNEL_BROKEN,
@@ -95,7 +96,10 @@ class PlayedSms(Adapter):
             for one in response.json_object()["results"]
         ]
         last = found[-1]
-        return Answer(last.outcome, response.status, last.code, "said so", recipients=tuple(found))
+        wait = timedelta(hours=2) if last.code == "DAY_LIMIT" else None
+        return Answer(
+            last.outcome, response.status, last.code, "said so", retry_after=wait, recipients=tuple(found)
+        )
 
     def receipts(
         self, sent: Sequence[Sent], config: PlayedConfig, network: Network, now: datetime  # noqa: ARG002

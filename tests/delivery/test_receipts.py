@@ -217,6 +217,56 @@ def test_a_quota_used_up_for_long_tells_the_fallback_at_once(house: "House", exc
     assert exchange.called() == [ANN]
 
 
+def test_a_limit_of_the_provider_that_lasts_tells_the_fallback_at_once(
+    house: "House", exchange: Exchange
+) -> None:
+    exchange.codes[ANN] += ["DAY_LIMIT"] * 3
+    mail = house.channel("mail", "email")
+    channel = sms(house, exchange)
+    with house.working() as engine:
+        for _ in range(2):
+            (one,) = house.alert(channel, fallback=["mail"])
+            engine.wake(house.shards)
+            house.told(one, state="failed")
+            house.told(house.fallback_of(one, mail))
+            assert house.row(one).error_code == "DAY_LIMIT"
+        (alone,) = house.alert(channel)
+        engine.wake(house.shards)
+        house.told(alone, state="retrying")
+    assert 7100 < (house.row(alone).next_attempt_at - utcnow()).total_seconds() <= 7200
+
+
+def test_nobody_waits_for_one_whose_quota_is_used_up_for_long(house: "House", exchange: Exchange) -> None:
+    """The next alert of the job would wait with it."""
+    both, ann = (
+        sms(house, exchange, *to, name=name, quota="1/3600", asks=False)
+        for name, to in (("both", (ANN, BEN)), ("ann", (ANN,)))
+    )
+    with house.working() as engine:
+        (first,) = house.alert(ann)
+        house.told(first, state="accepted")
+        (second,) = house.alert(both)
+        engine.wake(house.shards)
+        house.told(second, state="failed")
+    assert outcomes(house, second) == {ANN: ("refused", "quota"), BEN: ("accepted", "OK")}
+    assert house.row(second).error_code == "quota"
+
+
+def test_a_burst_by_number_keeps_to_the_quota_and_loses_nothing(house: "House", exchange: Exchange) -> None:
+    channel = sms(house, exchange, quota="2/4", asks=False)
+    with house.working() as engine:
+        ids = [house.alert(channel, title=f"alert {n}")[0] for n in range(8)]
+        engine.wake(house.shards)
+        for one in ids:
+            house.until(lambda one=one: house.row(one).state in ("accepted", "merged"))
+    told = " ".join(one.text for one in exchange.taken)
+    assert all(f"alert {n}" in told for n in range(8))
+    moments = sorted(attempt.finished_at for row in house.rows() for attempt in house.attempts(row.id))
+    assert all(
+        later - first >= timedelta(seconds=4) for first, later in zip(moments, moments[2:], strict=False)
+    )
+
+
 def test_without_a_fallback_a_quota_is_waited_for_however_long(house: "House", exchange: Exchange) -> None:
     channel = sms(house, exchange, quota="1/3600", asks=False)
     with house.working() as engine:

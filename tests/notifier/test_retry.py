@@ -185,6 +185,14 @@ def test_what_a_provider_never_had_several_times_climbs_the_ladder() -> None:
     assert verdict.again_at >= NOW + seconds(12)
 
 
+def test_numbers_over_their_limit_for_long_do_not_pause_the_channel() -> None:
+    """Or the next alert would wait for hours before its fallback is told."""
+    both = (Recipient("a", Outcome.THROTTLED), Recipient("b", Outcome.THROTTLED))
+    for wait, is_paused in ((timedelta(minutes=10), True), (timedelta(hours=2), False)):
+        verdict = after(answered(Outcome.THROTTLED, recipients=both, retry_after=wait), tried(), NOW)
+        assert (verdict.again_at, verdict.pause_until is not None) == (NOW + wait, is_paused)
+
+
 def test_one_numbers_limit_does_not_pause_the_channel() -> None:
     others = (Recipient("a", Outcome.THROTTLED), Recipient("b", Outcome.ACCEPTED))
     verdict = after(answered(Outcome.THROTTLED, recipients=others), tried(), NOW)
