@@ -15,9 +15,9 @@ from channels import registry
 from notifier import faultpoints
 from notifier.settings import load_settings
 from notifier.worker import run_worker
-from tests.delivery.exchange import CLASSES
+from tests.delivery import exchange, hasty
 
-registry._CLASSES = {**registry._CLASSES, **CLASSES}
+registry._CLASSES = {**registry._CLASSES, **exchange.CLASSES, **hasty.CLASSES}
 
 
 def main() -> None:
