@@ -8,12 +8,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from channels import numbers
 from channels.base import Message
 from channels.escaping import unmention, writable
 from channels.graphemes import graphemes
 
 MAX_PARTS = 3
 MAX_LINK = 500
+SHORT_PARAM = 20  # characters; no template's variable is known to take less: developer.aliyun.com/ask/220871
 
 PLACEHOLDER = "<"  # stands for a body while its frame is measured; no keyword may hold it
 
@@ -96,7 +98,8 @@ def shortened(message: Message) -> Message:
     def half(text: str) -> str:
         return cut(text, [len(text) // 2 + 1], len, tail_for(text, message.link or ""))[0]
 
-    return replace(message, text=half(message.text), plain=half(message.plain), html=None)
+    params = {name: numbers.shortened(value, SHORT_PARAM) for name, value in message.params.items()}
+    return replace(message, text=half(message.text), plain=half(message.plain), html=None, params=params)
 
 
 def _take(text: str, budget: int, cost: Cost, is_marked: bool) -> tuple[str, str]:

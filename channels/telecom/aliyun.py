@@ -25,10 +25,12 @@ from channels.transport import Network, NotSent, Response, Unanswered
 HOSTS = {SMS: "dysmsapi.aliyuncs.com", PHONE: "dyvmsapi.aliyuncs.com"}
 MODULES = {SMS: "alibabacloud_dysmsapi20170525", PHONE: "alibabacloud_dyvmsapi20170525"}
 CHINA = timezone(timedelta(hours=8))  # in which it counts days and tells times
-# 35 characters of a notification's variable: help.aliyun.com/document_detail/463270.htm. 【】 mark the sign.
-TEXT_RULES = Rules(each=35, is_web_free=True, unwanted="【】")
-# "The variables in the template must be less than 250 characters in length" (SingleCallByTts, TtsParam).
-CALL_RULES = Rules(total=240, is_web_free=True, unwanted="【】")
+RULES = {
+    # A notification's variable: help.aliyun.com/document_detail/463270.htm. 【】 mark the sign.
+    SMS: Rules(each=35, is_web_free=True, unwanted="【】"),
+    # "The variables in the template must be less than 250 characters in length" (SingleCallByTts, TtsParam).
+    PHONE: Rules(total=240, is_web_free=True, unwanted="【】"),
+}
 PAGE = 50  # the most rows that QuerySendDetails gives at once: as many as a number may be sent in a day
 CALL_PRODUCT = 11010000138001  # ProdId of what SingleCallByTts sends, notifications included
 MAX_CALL_REFERENCE = 15  # OutId of a call; a text's has 256
@@ -39,6 +41,7 @@ class Aliyun(Telecom):
     kinds: ClassVar[frozenset[str]] = frozenset({SMS, PHONE})
     module: ClassVar[str] = "alibabacloud_dysmsapi20170525"
     extra: ClassVar[str] = "aliyun"
+    rules: ClassVar[Mapping[str, Rules]] = RULES
     receipts_after: ClassVar[Mapping[str, tuple[timedelta, ...]]] = {
         SMS: tuple(timedelta(seconds=s) for s in (5, 25, 60, 300, 900, 3600)),
         # A call's state may lag its end by minutes (help.aliyun.com/zh/vms/support/api-sdk-faq).
@@ -74,7 +77,7 @@ class Aliyun(Telecom):
             "phone_numbers": ",".join(domestic(number) for number in order.to),
             "sign_name": config.sign_name,
             "template_code": config.template_id,
-            "template_param": _json(fitted(order.params, TEXT_RULES)),
+            "template_param": _json(fitted(order.params, RULES[SMS])),
             "out_id": order.reference,
         }
         return self._ordered(SMS, "send_sms", asked, order, config, network)
@@ -84,7 +87,7 @@ class Aliyun(Telecom):
             "called_number": domestic(order.to[0]),
             "called_show_number": config.called_show_number,
             "tts_code": config.template_id,
-            "tts_param": _json(fitted(order.params, CALL_RULES)),
+            "tts_param": _json(fitted(order.params, RULES[PHONE])),
             "play_times": config.play_times,
             "out_id": sha256(order.reference.encode()).hexdigest()[:MAX_CALL_REFERENCE],
         }
@@ -194,7 +197,9 @@ def _prepared(kind: str, action: str, asked: Mapping[str, Any], config: Any, net
         Config(
             access_key_id=config.credentials["access_key_id"].get_secret_value(),
             access_key_secret=config.credentials["access_key_secret"].get_secret_value(),
-            endpoint=where.netloc, protocol=where.scheme, region_id=config.region,
+            # A region's own host is the SDK's to know.
+            endpoint=where.netloc if config.endpoint or not config.region else None,
+            protocol=where.scheme, region_id=config.region,
             read_timeout=timeout_ms, connect_timeout=timeout_ms, user_agent="Faultcast",
         )
     )  # fmt: skip

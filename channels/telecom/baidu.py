@@ -22,7 +22,7 @@ from channels.transport import MAX_BODY, Network, NotSent, Response
 
 REGION = "bj"
 # 600 characters are for template and values together; 4608: brackets of any kind are not taken.
-RULES = Rules(each=200, total=400, is_web_free=True, unwanted="()[]（）【】")
+RULES = {SMS: Rules(each=200, total=400, is_web_free=True, unwanted="()[]（）【】")}
 UNSAID = Verdict(Outcome.TEMPORARY, hint="the answer does not speak of this number")
 
 
@@ -31,6 +31,7 @@ class Baidu(Telecom):
     kinds: ClassVar[frozenset[str]] = frozenset({SMS})
     module: ClassVar[str] = "baidubce"
     extra: ClassVar[str] = "baidu"
+    rules: ClassVar[Mapping[str, Rules]] = RULES
 
     def check(self, kind: str, config: Any) -> None:  # noqa: ARG002  texts only
         if config.template_id is None:
@@ -58,7 +59,7 @@ class Baidu(Telecom):
             "signature_id": config.sign_name,
             "template_id": config.template_id,
             "mobile": ",".join(map(_mobile, order.to)),
-            "content_var_dict": fitted(order.params, RULES),
+            "content_var_dict": fitted(order.params, RULES[SMS]),
             "custom": order.reference,  # comes back in the callback
         }
         url = config.url(f"smsv3.{config.region or REGION}.baidubce.com")

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from channels.base import Answer, Limit, Recipient, Sent
+from channels.numbers import Rules
 from channels.transport import Network
 
 SMS = "sms"
@@ -37,6 +38,7 @@ class Telecom(ABC):
         name: as `provider` in a channel's config.
         kinds: `sms`, `phone` or both.
         module: of the SDK, by which its extra is known to be installed; `extra` is that extra's name.
+        rules: by kind, what the values of a template's variables may be; a kind that is missing has none.
         receipts_after: by kind, as `Adapter.receipts_after`; a kind that is missing cannot be asked.
     """
 
@@ -44,6 +46,7 @@ class Telecom(ABC):
     kinds: ClassVar[frozenset[str]]
     module: ClassVar[str]
     extra: ClassVar[str]
+    rules: ClassVar[Mapping[str, Rules]] = {}
     receipts_after: ClassVar[Mapping[str, tuple[timedelta, ...]]] = {}
 
     @abstractmethod

@@ -21,7 +21,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from channels.base import ChannelConfig
 from channels.fields import Secret
-from channels.numbers import Number
+from channels.numbers import LONGEST, Number, Rules, is_chinese, units, webless
 from channels.telecom.base import Telecom
 from channels.transport import malformed
 
@@ -36,6 +36,7 @@ MAX_NUMBERS = 100
 MAX_PARAMS = 20
 MAX_TEMPLATE = 2000
 _ENDPOINT = re.compile(r"[A-Za-z0-9.\[\]:-]{1,253}")
+_JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _NAME = re.compile(r"\w{1,64}")
 
 Numbers = Annotated[
@@ -127,10 +128,37 @@ class TelecomConfig(ChannelConfig):
         name = hashlib.sha256("\0".join((account, *counted)).encode()).hexdigest()[:24]
         return {to: f"{self.channel}:{self.provider}:{name}:{to}" for to in self.to}
 
+    def lint(self) -> tuple[str, ...]:
+        """What is sure to come out otherwise than it stands here."""
+        rules = provider(self.provider).rules.get(self.channel)
+        found = (
+            []
+            if rules is None
+            else [
+                f"params.{name}: {said}"
+                for name, template in self.templates().items()
+                for said in _lint(template, rules)
+            ]
+        )
+        if self.provider != "twilio" and len({is_chinese(number) for number in self.to}) > 1:
+            found.append("to: numbers abroad need a template of their own: make another channel for them")
+        return tuple(found)
+
     def templates(self) -> dict[str, str]:
         if isinstance(self.params, dict):
             return dict(self.params)
         return {str(n): template for n, template in enumerate(self.params, 1)}
+
+
+def _lint(template: str, rules: Rules) -> list[str]:
+    """Of the fixed text of a variable: what it says in any case."""
+    fixed, limit = _JINJA.sub("", template), min(rules.each or LONGEST, rules.total or LONGEST)
+    found = []
+    if units(fixed) > limit:
+        found.append(f"its fixed text alone is longer than the {limit} characters that may be sent")
+    if rules.is_web_free and webless(fixed) != fixed:
+        found.append("no link or address may be sent in a variable: put it into the template itself")
+    return found
 
 
 def provider(name: str) -> Telecom:

@@ -43,6 +43,7 @@ class Tencent(Telecom):
     kinds: ClassVar[frozenset[str]] = frozenset({SMS, PHONE})
     module: ClassVar[str] = "tencentcloud.sms"
     extra: ClassVar[str] = "tencent"
+    rules: ClassVar[Mapping[str, Rules]] = {SMS: TEXT_RULES, PHONE: CALL_RULES}
     # Of calls it tells the end by a callback to a public URL only.
     receipts_after: ClassVar[Mapping[str, tuple[timedelta, ...]]] = {
         SMS: tuple(timedelta(seconds=s) for s in (5, 25, 60, 300, 900, 3600)),

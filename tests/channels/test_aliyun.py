@@ -12,6 +12,7 @@ from channels.outcomes import aliyun as codes
 from channels.standin import Fate, Scripted, StandIn
 from channels.standin.aliyun import signature
 from channels.standin.robots import Request
+from channels.telecom.aliyun import _prepared
 from channels.telecom.base import PHONE, SMS
 from channels.telecom.config import provider
 from tests.channels.telecom import ALICE, BOB, CAROL, TEXT, Line, of_each
@@ -275,6 +276,20 @@ def test_a_lost_answer_is_ambiguous_and_the_request_was_made_once(sms, script):
 def test_a_server_in_trouble_is_asked_once(sms):
     scripted(sms, Scripted(503, {"Code": "ServiceUnavailable"}))
     assert len(sms.providers.messages()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "host"),
+    [
+        ({"endpoint": None}, "dysmsapi.aliyuncs.com"),
+        ({"endpoint": None, "region": "ap-southeast-1"}, "dysmsapi.ap-southeast-1.aliyuncs.com"),
+        ({"endpoint": "https://sms.corp:8443", "region": "ap-southeast-1"}, "sms.corp:8443"),
+    ],
+)
+def test_which_host_is_asked(sms, changes, host):
+    client, _, runtime = _prepared(SMS, "send_sms", {}, sms.config(**changes), sms.network)
+    assert (client._endpoint, client._protocol) == (host, "https")
+    assert (runtime.autoretry, client._retry_options) == (False, None)
 
 
 def test_nobody_there(sms):

@@ -7,8 +7,9 @@ from ipaddress import ip_network
 import pytest
 from pydantic import ValidationError
 
-from channels.base import Outcome
+from channels.base import Message, Outcome, Severity
 from channels.config import join, masked, merge, secrets_of, split
+from channels.cutting import shortened
 from channels.registry import ADAPTERS
 from channels.standin import StandIn
 from channels.telecom import config as telecom
@@ -204,3 +205,22 @@ def test_tls_trusts_what_the_network_trusts(secure, certificate, name):
         answer = line.send()
         assert answer.outcome is outcome, answer
     assert len(secure.messages()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({"params": {"job": "{{ job.name }}"}}, None),
+        ({"params": {"job": "x" * 36}}, "params.job: its fixed text alone is longer than the 35 characters"),
+        ({"params": {"job": "{{ link }} https://a.cn"}}, "params.job: no link or address"),
+        ({"to": [ALICE, "+85291234567"]}, "to: numbers abroad need a template of their own"),
+    ],
+)
+def test_a_lint_warns_of_what_is_sure_to_come_out_otherwise(changes, warning):
+    found = ADAPTERS[SMS].Config.model_validate({**TEXTS["aliyun"], **changes}).lint()
+    assert [one[: len(warning or "")] for one in found] == ([warning] if warning else [])
+
+
+def test_a_shorter_message_has_short_variables():
+    message = Message("d", "t", "x", "x", Severity.ERROR, params={"job": "x" * 30, "node": "node-b"})
+    assert shortened(message).params == {"job": "x" * 19 + "…", "node": "node-b"}
