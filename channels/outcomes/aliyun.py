@@ -86,7 +86,7 @@ TEXTS: Mapping[str, Verdict] = {
     "isv.DOMESTIC_NUMBER_NOT_SUPPORTED": _broken("the template is for numbers outside mainland China only"),
     "isv.SMS_CONTENT_ILLEGAL": REFUSED,
     "isv.DAY_LIMIT_CONTROL": _throttled(HOUR),  # the account's own limit for the day
-    "isv.MONTH_LIMIT_CONTROL": _broken("the limit of texts a month, set in the console, is reached"),
+    "isv.MONTH_LIMIT_CONTROL": _throttled(HOUR),  # for the month
     "MOBILE_NOT_ON_SERVICE": REFUSED,
     "MOBILE_SEND_LIMIT": _throttled(HOUR),
 }
@@ -117,7 +117,7 @@ LEVELS = (
 )
 
 # SendStatus of a text: help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails
-WAITING, FAILED, DONE = 1, 2, 3
+FAILED, DONE = "2", "3"  # 1: on its way
 
 # The end of a call: help.aliyun.com/document_detail/55085.html. An end that is not listed was no answer.
 HEARD = {
@@ -145,7 +145,7 @@ def text_receipt(one: Sent, rows: Sequence[Mapping[str, Any]], now: datetime) ->
         if one.message_id or now - one.at < NEVER_AFTER:
             return None
         return Recipient(one.to, Outcome.TEMPORARY, "never_arrived")
-    status, code = rows[0].get("SendStatus"), str(rows[0].get("ErrCode") or "") or None
+    status, code = str(rows[0].get("SendStatus")), str(rows[0].get("ErrCode") or "") or None
     if status == DONE:
         return Recipient(one.to, Outcome.DELIVERED, code, one.message_id)
     if status == FAILED:

@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+import httpx
 import pytest
 
 from channels.answers import Verdict
@@ -394,3 +395,20 @@ def test_receipts_never_raise(sms):
 def test_a_receipt_that_cannot_be_read_says_nothing(phone, state):
     phone.providers.script("aliyun", Scripted(200, {"Code": "OK", "Data": state}))
     assert phone.asked(phone.sent(ALICE, "C^1")) == ()
+
+
+def test_the_stand_in_takes_no_request_twice_and_none_that_was_changed(sms):
+    sms.send()
+    (sent,) = sms.providers.messages("sms")
+    headers = {
+        name: sent.headers[name] for name in sent.headers if name.startswith(("x-acs-", "auth", "host"))
+    }
+
+    def again(**changes):
+        answer = httpx.post(sms.account.endpoint, params={**sent.query, **changes}, headers=headers)
+        return answer.json()["Code"]
+
+    assert again() == "SignatureNonceUsed"
+    assert again(PhoneNumbers="13900002222") == "SignatureDoesNotMatch"
+    del headers["x-acs-date"]
+    assert again() == "SignatureDoesNotMatch"

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+import httpx
 import pytest
 
 from channels.base import Outcome
@@ -235,3 +236,16 @@ def test_no_secret_is_kept_or_logged(sms, providers, caplog):
     assert CANARY not in str(answers)
     assert CANARY not in caplog.text
     assert "sign_key" not in caplog.text
+
+
+def test_the_stand_in_takes_no_request_that_was_changed(sms):
+    sms.send()
+    (sent,) = sms.providers.messages("sms")
+    headers = {name: sent.headers[name] for name in ("x-bce-date", "content-type", "authorization", "host")}
+    url = f"{sms.account.endpoint}/api/v3/sendSms"
+
+    def again(**changes):
+        return httpx.post(url, json=sent.body, headers={**headers, **changes}).json()["code"]
+
+    assert again(**{"x-bce-date": "2026-01-01T00:00:00Z"}) == "SignatureDoesNotMatch"
+    assert again(authorization="") == "InvalidHTTPAuthHeader"

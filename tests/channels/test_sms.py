@@ -1,7 +1,7 @@
 """Channels of texts and calls: what their configs accept, say and count; over TLS; and who is called."""
 
 import ssl
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 
 import pytest
@@ -16,6 +16,7 @@ from channels.telecom import config as telecom
 from channels.telecom.base import PHONE, SMS
 from channels.transport import Network
 from tests.channels.telecom import ALICE, BOB, TEXT, Line
+from tests.channels.test_transport import serving
 
 ALIYUN = {"access_key_id": "ID-TOKEN123", "access_key_secret": "SECRET-TOKEN123"}
 TEXTS = {
@@ -224,3 +225,26 @@ def test_a_lint_warns_of_what_is_sure_to_come_out_otherwise(changes, warning):
 def test_a_shorter_message_has_short_variables():
     message = Message("d", "t", "x", "x", Severity.ERROR, params={"job": "x" * 30, "node": "node-b"})
     assert shortened(message).params == {"job": "x" * 19 + "…", "node": "node-b"}
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("aliyun", b"CONNECT dysmsapi.aliyuncs.com:443"),
+        ("baidu", b"CONNECT smsv3.bj.baidubce.com:443"),
+    ],
+)
+def test_the_usual_host_is_asked_through_the_proxy(name, asked):
+    seen = []
+
+    def refuse(sock):
+        seen.append(sock.recv(65536).partition(b" HTTP/")[0])
+        sock.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+
+    with serving(refuse) as port:
+        network = Network(proxy=f"http://127.0.0.1:{port}", timeout_s=3.0)
+        config = ADAPTERS[SMS].Config.model_validate(TEXTS[name])
+        (part,) = ADAPTERS[SMS].parts(Message("d", "t", "x", "x", Severity.ERROR), config)
+        answer = ADAPTERS[SMS].send(part, config, network, datetime.now(UTC))
+    assert (answer.outcome, answer.code) == (Outcome.TEMPORARY, "not_sent")
+    assert seen == [asked]
