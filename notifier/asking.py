@@ -4,7 +4,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -61,7 +60,6 @@ class Asker:
 
     def __init__(self, tools: Tools, wake: Callable[[Iterable[int]], None]) -> None:
         self._tools, self._store, self._wake = tools, tools.store, wake
-        self._pool = ThreadPoolExecutor(ASKERS, thread_name_prefix="asker")
         self._busy: Counter[str] = Counter()  # by channel: a slow provider keeps a fourth of them at most
         self._since: dict[str, float] = {}  # delivery → when we began to ask
         self._lock = threading.Lock()
@@ -79,7 +77,6 @@ class Asker:
             except SQLAlchemyError as error:
                 log.warning("receipts_not_looked_at", why=type(error).__name__)
             self._changed.wait(POLL_S)
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def stop(self) -> None:
         """After `ended` was set: notice it now."""
@@ -101,7 +98,8 @@ class Asker:
             with self._lock:
                 self._busy[question.channel.id] += 1
                 self._since[question.row.delivery_id] = time.monotonic()
-            self._pool.submit(self._run, question)
+            # A daemon: nobody who stops waits for a provider's answer that can be asked for again.
+            threading.Thread(target=self._run, args=(question,), name="asker", daemon=True).start()
 
     def _renew(self) -> None:
         """A slow provider is asked by one worker all the same."""
@@ -120,27 +118,32 @@ class Asker:
             self._changed.set()
 
     def _ask(self, question: Question) -> set[int]:
+        heard = self._heard(question)
+        if heard is None:
+            return set()
+        faultpoints.hit("receipt_read")
         try:
-            heard = self._heard(question)
-            if heard is None:
-                return set()
-            faultpoints.hit("receipt_read")
             return self._tools.writer.run(lambda session: note(session, heard, self._store.now(session)))
-        except Exception as error:  # noqa: BLE001  a border: it is asked again; its own words may hold a secret
-            log.error("receipt_not_read", delivery=question.row.delivery_id, why=type(error).__name__)  # noqa: TRY400
+        except SQLAlchemyError as error:  # it is asked again
+            log.warning("receipt_not_written", delivery=question.row.delivery_id, why=type(error).__name__)
             return set()
 
     def _heard(self, question: Question) -> Heard | None:
         adapter, asked_at = adapter_of(question.channel.kind), utcnow()
         try:
             config: ChannelConfig = load_config(question.channel, self._tools.box)
+            times = adapter.receipt_times(config)
         except (WrongKeyError, ValidationError):
             return Heard(question, Audience(), (), (), asked_at)
-        times = adapter.receipt_times(config)
         if question.is_early(times, asked_at):
             self._tools.writer.run(lambda session: receipts.postpone(session, question, times))
             return None
-        said = adapter.receipts(question.sent, config, self._tools.network, asked_at) if times else ()
+        said: Sequence[Recipient] = ()
+        try:
+            said = adapter.receipts(question.sent, config, self._tools.network, asked_at) if times else ()
+        except Exception as error:  # noqa: BLE001  a border: what went wrong in an SDK is no answer
+            # No traceback: an error's own words may hold a secret.
+            log.error("receipt_not_read", delivery=question.row.delivery_id, why=type(error).__name__)  # noqa: TRY400
         return Heard(question, Audience.of(adapter, config), times, said, asked_at)
 
 

@@ -154,6 +154,22 @@ def test_held_deliveries_are_told_in_one_digest_less_what_the_fallback_told(hous
     assert len(house.providers.messages("webhook", accepted=True)) == 1
 
 
+def test_what_the_fallback_told_in_a_digest_is_not_told_again(house: "House") -> None:
+    ops, mail = house.channel(), house.channel("mail", "email")
+    house.edit_channel(ops, health="broken")
+    ids = [house.alert(ops, job="j", title=f"{n}", fallback=["mail"])[0] for n in range(2)]
+    with house.store.write() as session:
+        for one in ids:
+            house.tell_fallback(session, one)
+    with house.working() as engine:
+        house.told(*[house.fallback_of(one, mail) for one in ids], state="merged")
+        with house.store.write() as session:
+            mended(session, session.get_one(Channel, ops), utcnow())
+        engine.wake(house.shards)
+        house.told(*ids, state="suppressed")
+    assert house.providers.messages("webhook") == []
+
+
 def test_a_next_try_is_never_later_than_the_end(house: "House") -> None:
     house.providers.script("webhook", Scripted(status=503, headers={"Retry-After": "7200"}))
     (one,) = house.alert(house.channel())

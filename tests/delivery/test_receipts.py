@@ -1,8 +1,10 @@
 """Texts and calls: who is told, in which order, and what the provider's receipts make of it."""
 
 import os
+import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -470,6 +472,48 @@ def test_a_worker_killed_before_anything_left_is_cleared_up_too(
         house.told(one)
     assert exchange.called() == [ANN, BEN]
     assert not any(attempt.possible_duplicate for attempt in house.attempts(one))
+
+
+@on_sqlite
+def test_a_worker_killed_between_two_calls_does_not_call_the_first_again(
+    house: "House", exchange: Exchange, processes: "Processes"
+) -> None:
+    exchange.codes[ANN] += ["ILLEGAL", "OK"]
+    (one,) = house.alert(phone(house, exchange))
+    doomed = processes.worker(FAULTCAST_FAULTPOINT="intent_written:2:kill")
+    assert processes.exit_code(doomed) == -signal.SIGKILL
+    exchange.fates |= {BEN: "delivered"}
+    house.lapse()
+    with house.working():
+        house.told(one)
+    assert outcomes(house, one) == {ANN: ("refused", "ILLEGAL"), BEN: ("delivered", "delivered")}
+    assert exchange.called() == [BEN]
+
+
+def test_workers_killed_at_random_text_and_call_once(
+    house: "House", exchange: Exchange, processes: "Processes"
+) -> None:
+    """The oracle is the provider: no number has the same message twice, and nobody is left out."""
+    chance = random.Random(20261129)  # noqa: S311  which worker dies when, the same in every run
+    exchange.fates |= {ANN: "no_answer", BEN: "delivered", CAT: "delivered"}
+    channels = [phone(house, exchange), sms(house, exchange, BEN, CAT)]
+    workers = [processes.worker(), processes.worker()]
+    told: list[str] = []
+    for _ in range(4):
+        for _ in range(5):
+            told += house.alert(*channels)
+            exchange.delay_s = chance.choice((0.0, 0.02, 0.1))
+            time.sleep(chance.random() * 0.2)
+        victim = chance.randrange(2)
+        processes.kill(workers[victim])
+        workers[victim] = processes.worker()
+    exchange.delay_s = 0.0
+    house.told(*told, timeout_s=40)
+    copies = Counter((one.reference, one.to) for one in exchange.taken)
+    assert set(copies.values()) == {1}
+    expected = {(row.id, to) for row in house.rows() for to in [one["to"] for one in row.recipients]}
+    assert set(copies) == expected
+    assert not any(attempt.possible_duplicate for one in told for attempt in house.attempts(one))
 
 
 @pytest.mark.parametrize("point", ["answer_read", "outcome_written", "receipt_read"])
