@@ -55,6 +55,12 @@ class DingTalkConfig(ChannelConfig):
         found = list(unusual_host(self.webhook_url, HOST))
         if self.secret is None and self.keyword is None:
             found.append("secret, keyword: neither is set; DingTalk then needs this machine in its IP list")
+        if self.secret is not None and not self.secret.get_secret_value().startswith("SEC"):
+            found.append(
+                "secret: DingTalk's begin with SEC; take it from the robot's security settings (加签)"
+            )
+        if self.at_all:
+            found.append("at_all: calls the whole group for every alert of error or critical")
         return tuple(found)
 
 

@@ -71,7 +71,9 @@ class FeishuConfig(ChannelConfig):
     def lint(self) -> tuple[str, ...]:
         found = list(unusual_host(self.webhook_url, *HOSTS))
         if self.at_all:
-            found.append("at_all: where the group does not allow @all, Feishu refuses the whole card")
+            found.append("at_all: where the group does not allow @all, nobody is called")
+        if self.secret is None and self.keyword is None:
+            found.append("secret, keyword: neither is set; whoever learns the URL can write to the group")
         return tuple(found)
 
 

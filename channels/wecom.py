@@ -18,6 +18,7 @@ HOST = "qyapi.weixin.qq.com"
 MAX_TEXT = 2048  # UTF-8 bytes of `content`
 MAX_MARKDOWN = 4096
 MAX_TITLE = 100
+MAX_CALLED = 512  # bytes of mentions that leave room enough
 HEADING = 400  # bytes of a title, at most but for strange ones
 EVERYBODY = "@all"
 
@@ -40,6 +41,9 @@ class WeComConfig(ChannelConfig):
                 "mentioned_mobiles: WeCom calls phone numbers and @all in plain text only,"
                 " so each serious alert costs a second message of the robot's 20 a minute"
             )
+        called = utf8("".join(f"<@{who}>" for who in self.mentioned_user_ids))
+        if called > MAX_CALLED:
+            found.append(f"mentioned_user_ids: take {called} of the {MAX_MARKDOWN} bytes that a message has")
         return tuple(found)
 
 

@@ -15,7 +15,7 @@ from channels.base import ChannelConfig
 from channels.config import join, masked, merge, split
 from channels.registry import ADAPTERS, adapter
 from channels.transport import ForbiddenTarget, Network, check_target
-from notifier import meters
+from notifier import channeltemplates, meters
 from notifier.auth import Principal
 from notifier.documents import Body, ChannelName, Document, Moment, Scope, TimeZone, scope_of, split_scope
 from notifier.doorbell import shard_of
@@ -93,6 +93,7 @@ class Wanted:
 
     kind: str
     config: ChannelConfig
+    warnings: tuple[str, ...] = ()
 
 
 def wanted(
@@ -114,7 +115,7 @@ def wanted(
             check_target(target, network.allow)
         except ForbiddenTarget as error:
             raise invalid(_field_of(config, target), str(error)) from None
-    return Wanted(kind, config)
+    return Wanted(kind, config, channeltemplates.check(config))
 
 
 def own_scope(principal: Principal, scope: str | None) -> tuple[str, str]:
@@ -241,7 +242,8 @@ def shown_config(row: Channel, box: SecretBox) -> ChannelConfig:
         return AbsentConfig()
 
 
-def document(row: Channel, config: ChannelConfig) -> ChannelDocument:
+def document(row: Channel, config: ChannelConfig, warnings: Sequence[str] = ()) -> ChannelDocument:
+    """`warnings`: more of them, where the channel has just been saved."""
     return ChannelDocument(
         id=row.id,
         name=row.name,
@@ -255,7 +257,7 @@ def document(row: Channel, config: ChannelConfig) -> ChannelDocument:
         health_why=row.health_why,
         created_at=row.created_at,
         updated_at=row.updated_at,
-        warnings=list(config.lint()),
+        warnings=[*config.lint(), *warnings],
     )
 
 
@@ -284,7 +286,7 @@ def release_held(session: Session, row: Channel, now: datetime) -> None:
         fallback.alert_id == Delivery.alert_id,
         fallback.status == Delivery.status,
         fallback.trigger == "fallback",
-        fallback.state.in_(("delivered", "accepted")),
+        fallback.state.in_(("delivered", "accepted", "merged")),
     )
     held = (Delivery.channel_id == row.id, Delivery.state == "held")
     _settle(session, (*held, told.exists()), state="suppressed", why=TOLD_BY_FALLBACK)

@@ -46,7 +46,7 @@ def create(
 
         def work() -> Answer:
             row = Editing(session, services.box, now).create(body, want, scope)
-            shown = channels.document(row, want.config).model_dump(mode="json")
+            shown = channels.document(row, want.config, want.warnings).model_dump(mode="json")
             return Answer(201, shown, {"ETag": etag(row.version)})
 
         answer = once(session, services.box, call, work)
@@ -94,7 +94,7 @@ def change(
         Editing(session, services.box, utcnow()).change(row, body, want)
     services.bell.ring(services.store, [row.shard])
     response.headers["ETag"] = etag(row.version)
-    return channels.document(row, want.config)
+    return channels.document(row, want.config, want.warnings)
 
 
 @router.delete("/{name}", status_code=204)

@@ -215,7 +215,8 @@ def test_lint_warns(kind, changes, word):
 
 
 def test_a_usual_config_has_no_warnings():
-    for kind in ("dingtalk", "feishu", "email", "webhook"):
+    assert parsed("dingtalk", at_all=False).lint() == ()
+    for kind in ("feishu", "email", "webhook"):
         assert parsed(kind).lint() == ()
 
 
