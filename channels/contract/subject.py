@@ -31,6 +31,7 @@ class Subject:
         mentioned: config fields by which people are called.
         called: who is then called, as the played provider tells it.
         scheme: of the address.
+        journal: under which kind arrivals are found, where it is not `played`.
     """
 
     adapter: Adapter
@@ -46,6 +47,7 @@ class Subject:
     mentioned: Mapping[str, Any] = field(default_factory=dict)
     called: frozenset[str] = frozenset()
     scheme: str = "http"
+    journal: str = ""
 
     def leading_to(self, url: str, **more: Any) -> ChannelConfig:
         """A channel to that URL."""
