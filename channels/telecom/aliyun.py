@@ -187,7 +187,7 @@ def _sdk(kind: str, action: str, asked: Mapping[str, Any], config: Any, network:
 
 def _prepared(kind: str, action: str, asked: Mapping[str, Any], config: Any, network: Network) -> Any:
     from alibabacloud_tea_openapi.utils_models import Config
-    from darabonba.runtime import ExtendsParameters, RuntimeOptions
+    from darabonba.runtime import RuntimeOptions
 
     module = import_module(f"{MODULES[kind]}.client")
     models = import_module(f"{MODULES[kind]}.models")
@@ -204,9 +204,7 @@ def _prepared(kind: str, action: str, asked: Mapping[str, Any], config: Any, net
         )
     )  # fmt: skip
     name = "".join(word.capitalize() for word in action.split("_"))
-    # A kept connection that the other side has closed meanwhile would look like a lost answer.
-    closing = ExtendsParameters(headers={"connection": "close"})
-    runtime = RuntimeOptions(autoretry=False, max_attempts=1, extends_parameters=closing)
+    runtime = RuntimeOptions(autoretry=False, max_attempts=1)
     return client, getattr(models, f"{name}Request")(**asked), runtime
 
 

@@ -1,6 +1,7 @@
 """Aliyun through its own SDK, against a stand-in that checks what Aliyun checks."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -400,9 +401,9 @@ def test_a_receipt_that_cannot_be_read_says_nothing(phone, state):
 def test_the_stand_in_takes_no_request_twice_and_none_that_was_changed(sms):
     sms.send()
     (sent,) = sms.providers.messages("sms")
-    headers = {
-        name: sent.headers[name] for name in sent.headers if name.startswith(("x-acs-", "auth", "host"))
-    }
+    unsigned = ("connection", "content-length")  # what a gateway on the way may change
+    assert not set(unsigned) & set(re.split("[;,=]", sent.headers["authorization"]))
+    headers = {name: value for name, value in sent.headers.items() if name not in unsigned}
 
     def again(**changes):
         answer = httpx.post(sms.account.endpoint, params={**sent.query, **changes}, headers=headers)
