@@ -31,7 +31,6 @@ class Subject:
         mentioned: config fields by which people are called.
         called: who is then called, as the played provider tells it.
         scheme: of the address.
-        journal: under which kind arrivals are found, where it is not `played`.
     """
 
     adapter: Adapter
@@ -47,7 +46,6 @@ class Subject:
     mentioned: Mapping[str, Any] = field(default_factory=dict)
     called: frozenset[str] = frozenset()
     scheme: str = "http"
-    journal: str = ""
 
     def leading_to(self, url: str, **more: Any) -> ChannelConfig:
         """A channel to that URL."""

@@ -8,7 +8,6 @@ from typing import Any
 from channels.base import ChannelConfig
 from channels.contract import CANARY, MailSubject, Subject
 from channels.registry import ADAPTERS
-from channels.standin import StandIn
 
 WHSEC = "whsec_" + "a2tr" * 8
 
@@ -73,28 +72,3 @@ class AppriseSubject(Subject):
 
 
 APPRISE = AppriseSubject(ADAPTERS["apprise"], success={"id": 1})
-
-
-@dataclass(frozen=True)
-class TwilioSubject(Subject):
-    """Texts and calls by the provider that takes free text; the address is the API's."""
-
-    address: str = "endpoint"
-    played: str = "twilio"
-
-    def leading_to(self, url: str, **more: Any) -> ChannelConfig:
-        credentials = {"account_sid": "AC1", "auth_token": CANARY}
-        given = {"provider": "twilio", "to": ["+4915112345678"], "from": SENDER, "credentials": credentials}
-        return super().leading_to(url, **given, **more)
-
-    def channel(self, providers: StandIn, *, keyword: str | None = None, **more: Any) -> ChannelConfig:
-        providers.account("twilio", "AC1", secret=CANARY, senders=frozenset({SENDER}))
-        return self.leading_to(providers.url, **more)
-
-    def telltale(self, base: str, providers: StandIn) -> ChannelConfig:
-        return self.leading_to(base)
-
-
-SENDER = "+14155550100"
-SMS = TwilioSubject(ADAPTERS["sms"], journal="sms")
-PHONE = TwilioSubject(ADAPTERS["phone"], journal="phone")

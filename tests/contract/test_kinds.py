@@ -51,14 +51,3 @@ class TestTelecom(AdapterContract):
 
     def called_by_data(self, called: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(who for who in called if who != telecom.ALICE)
-
-
-class TestSms(AdapterContract):
-    subject = subjects.SMS
-
-    def called_by_data(self, called: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(who for who in called if who != "+4915112345678")
-
-
-class TestPhone(TestSms):
-    subject = subjects.PHONE
