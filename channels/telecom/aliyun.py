@@ -56,7 +56,7 @@ class Aliyun(Telecom):
         if kind == SMS and config.sign_name is None:
             raise ValueError("sign_name: Aliyun wants the approved signature that the text begins with")
         if isinstance(config.params, tuple) and config.params:
-            raise ValueError('params: Aliyun names its variables: give a map, {"job": "{{ job.name }}"}')
+            raise ValueError('params: Aliyun names its variables: give a map, {"job": "{{ job }}"}')
         for field in ("app_id", "from_"):
             if getattr(config, field) is not None:
                 raise ValueError(f"{field.rstrip('_')}: Aliyun has no such thing: leave it out")

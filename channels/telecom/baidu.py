@@ -41,7 +41,7 @@ class Baidu(Telecom):
         if config.sign_name is None:
             raise ValueError("sign_name: Baidu wants the id of the approved signature, such as sms-sign…")
         if isinstance(config.params, tuple) and config.params:
-            raise ValueError('params: Baidu names its variables: give a map, {"job": "{{ job.name }}"}')
+            raise ValueError('params: Baidu names its variables: give a map, {"job": "{{ job }}"}')
         for field in ("app_id", "from_"):
             if getattr(config, field) is not None:
                 raise ValueError(f"{field.rstrip('_')}: Baidu has no such thing: leave it out")

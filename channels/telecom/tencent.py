@@ -55,7 +55,7 @@ class Tencent(Telecom):
         if config.template_id is None:
             raise ValueError("template_id: Tencent sends approved templates only: give its number")
         if isinstance(config.params, dict) and config.params:
-            raise ValueError('params: Tencent counts its variables: give a list, ["{{ job.name }}"]')
+            raise ValueError('params: Tencent counts its variables: give a list, ["{{ job }}"]')
         for field in ("from_", "called_show_number"):
             if getattr(config, field, None) is not None:
                 raise ValueError(f"{field.rstrip('_')}: Tencent has no such thing: leave it out")
