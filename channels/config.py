@@ -13,6 +13,7 @@ from channels.redaction import HIDDEN, in_header, in_url
 
 C = TypeVar("C", bound=ChannelConfig)
 WITH_HOST = frozenset({"http", "https", "smtp", "smtps"})
+SAVING = {"saving": True}  # a validator's context when a channel is saved, not when it is read again
 URL_FIELDS = frozenset({"webhook_url", "url", "smtp_url"})
 
 
@@ -62,7 +63,7 @@ def merge(model: type[C], incoming: Mapping[str, Any], stored: ChannelConfig | N
                 faults.append(_fault(name))
     if faults:
         raise ValidationError.from_exception_data(model.__name__, faults, hide_input=True)
-    return model.model_validate(merged)
+    return model.model_validate(merged, context=SAVING)
 
 
 def secrets_of(config: ChannelConfig) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from channels.base import Adapter, Answer, ChannelConfig, Limit, Message, Part, Recipient, Sent
-from channels.sms import NOBODY_LEFT, limits_of, one_part, order
+from channels.sms import NOBODY_LEFT, limits_of, no_sdk, one_part, order, receipts_of
 from channels.telecom.base import PHONE
-from channels.telecom.config import TelecomConfig, Text, provider
+from channels.telecom.config import TelecomConfig, Text, missing_sdk, provider
 from channels.transport import Network
 
 
@@ -45,6 +45,8 @@ class Phone(Adapter):
         to = self.addressed(config, only)
         if not to:
             return NOBODY_LEFT
+        if (mend := missing_sdk(config.provider)) is not None:
+            return no_sdk(mend)
         return provider(config.provider).call(order(part, to), config, network, now)
 
     def limits_of(self, meter: str, now: datetime) -> tuple[Limit, ...]:
@@ -56,4 +58,4 @@ class Phone(Adapter):
     def receipts(
         self, sent: Sequence[Sent], config: PhoneConfig, network: Network, now: datetime
     ) -> tuple[Recipient, ...]:
-        return provider(config.provider).receipts(self.kind, sent, config, network, now)
+        return receipts_of(self.kind, sent, config, network, now)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from channels.base import Adapter, Answer, ChannelConfig, Limit, Message, Outcome, Part, Recipient, Sent
 from channels.telecom.base import SMS, Order
-from channels.telecom.config import TelecomConfig, Text, provider
+from channels.telecom.config import TelecomConfig, Text, missing_sdk, provider
 from channels.transport import Network
 
 NOBODY_LEFT = Answer(Outcome.DELIVERED, code="nobody_left", message="everybody was told before")
@@ -39,6 +39,8 @@ class Sms(Adapter):
         to = tuple(number for number in config.to if only is None or number in only)
         if not to:
             return NOBODY_LEFT
+        if (mend := missing_sdk(config.provider)) is not None:
+            return no_sdk(mend)
         return provider(config.provider).text(order(part, to), config, network, now)
 
     def limits_of(self, meter: str, now: datetime) -> tuple[Limit, ...]:
@@ -50,7 +52,7 @@ class Sms(Adapter):
     def receipts(
         self, sent: Sequence[Sent], config: SmsConfig, network: Network, now: datetime
     ) -> tuple[Recipient, ...]:
-        return provider(config.provider).receipts(self.kind, sent, config, network, now)
+        return receipts_of(self.kind, sent, config, network, now)
 
 
 def one_part(message: Message) -> list[Part]:
@@ -62,6 +64,18 @@ def one_part(message: Message) -> list[Part]:
 def order(part: Part, to: tuple[str, ...]) -> Order:
     payload: dict[str, Any] = dict(part.payload)
     return Order(to, payload["text"], payload["params"], part.message.id)
+
+
+def no_sdk(mend: str) -> Answer:
+    return Answer(Outcome.CHANNEL_BROKEN, code="no_sdk", message=mend)
+
+
+def receipts_of(
+    kind: str, sent: Sequence[Sent], config: TelecomConfig, network: Network, now: datetime
+) -> tuple[Recipient, ...]:
+    if missing_sdk(config.provider) is not None:
+        return ()
+    return provider(config.provider).receipts(kind, sent, config, network, now)
 
 
 def limits_of(kind: str, meter: str, now: datetime) -> tuple[Limit, ...]:

@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from channels.base import ChannelConfig
+from channels.config import SAVING
 from channels.fields import Secret
 from channels.numbers import LONGEST, Number, Rules, is_chinese, units, webless
 from channels.telecom.base import Telecom
@@ -74,15 +75,15 @@ class TelecomConfig(ChannelConfig):
 
     @field_validator("provider")
     @classmethod
-    def _provider(cls, value: str) -> str:
+    def _provider(cls, value: str, info: ValidationInfo) -> str:
         if value not in PROVIDERS:
             raise ValueError(f"is none of {', '.join(PROVIDERS)}")
         found = provider(value)
         if cls.channel not in found.kinds:
             able = [name for name in PROVIDERS if cls.channel in provider(name).kinds]
             raise ValueError(f"{value} offers no {cls.channel}: give one of {', '.join(able)}")
-        if not _is_installed(found.module):
-            raise ValueError(f"{value} needs its SDK: pip install 'faultcast[{found.extra}]'")
+        if info.context == SAVING and (mend := missing_sdk(value)) is not None:
+            raise ValueError(mend)
         return value
 
     @field_validator("credentials")
@@ -166,17 +167,20 @@ def provider(name: str) -> Telecom:
     return _load(PROVIDERS[name][0])
 
 
+def missing_sdk(name: str) -> str | None:
+    """What to do where the provider's SDK is not installed; a worker may lack what the server has."""
+    found = provider(name)
+    try:
+        is_there = find_spec(found.module) is not None
+    except ModuleNotFoundError:  # of a package above it
+        is_there = False
+    return None if is_there else f"{name} needs its SDK: pip install 'faultcast[{found.extra}]'"
+
+
 @cache
 def _load(path: str) -> Telecom:
     module, _, name = path.partition(":")
     return cast(Telecom, getattr(import_module(module), name)())
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # of a package above it
-        return False
 
 
 def _of_field(model: type[TelecomConfig], said: str) -> ValidationError:

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 import pytest
 from pydantic import ValidationError
 
-from channels.base import Message, Outcome, Severity
+from channels.base import Message, Outcome, Sent, Severity
 from channels.config import join, masked, merge, secrets_of, split
 from channels.cutting import shortened
 from channels.registry import ADAPTERS
@@ -96,10 +96,27 @@ def test_a_missing_field_is_named(missing):
     assert faults(SMS, given) == {missing: "Field required"}
 
 
-def test_a_provider_whose_sdk_is_not_installed(monkeypatch):
+@pytest.fixture
+def without_sdk(monkeypatch):
     monkeypatch.setattr(type(telecom.provider("aliyun")), "module", "no_such_module.at_all")
+
+
+def test_a_provider_whose_sdk_is_not_installed_is_refused_when_the_channel_is_saved(without_sdk):
     (said,) = faults(SMS, TEXTS["aliyun"]).values()
     assert "aliyun needs its SDK: pip install 'faultcast[aliyun]'" in said
+
+
+@pytest.mark.parametrize(("kind", "given"), [(SMS, TEXTS["aliyun"]), (PHONE, CALLS["aliyun"])])
+def test_a_worker_without_the_sdk_says_so(without_sdk, network, kind, given):
+    adapter = ADAPTERS[kind]
+    config = adapter.Config.model_validate(given)
+    (part,) = adapter.parts(Message("d", "t", "x", "x", Severity.ERROR), config)
+    answer = adapter.send(part, config, network, datetime.now(UTC))
+    assert (answer.outcome, answer.code) == (Outcome.CHANNEL_BROKEN, "no_sdk")
+    assert "faultcast[aliyun]" in answer.message
+    assert (
+        adapter.receipts([Sent("d", ALICE, datetime.now(UTC), "m")], config, network, datetime.now(UTC)) == ()
+    )
 
 
 def test_a_provider_without_calls():
