@@ -3,8 +3,8 @@
 import base64
 import json
 import socket
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeAlias
 from urllib.parse import quote
 
 import pytest
@@ -17,7 +17,7 @@ from channels.plugins import faults
 from channels.standin import Scripted
 from channels.transport import Network
 
-TOLD = frozenset({Outcome.DELIVERED, Outcome.ACCEPTED})
+Told: TypeAlias = Callable[[list[Answer]], bool]
 MAX_PARTS = 3
 LOCAL = ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "0177.0.0.1", "[::ffff:127.0.0.1]", "[::1]", "0")
 HOSTILE = (
@@ -44,9 +44,10 @@ class AdapterContract:
     def desk(self, given: Subject) -> Desk:
         return Desk(given)
 
-    def told(self, answers: list[Answer]) -> bool:
-        """Every part was taken, in the provider's own word."""
-        return bool(answers) and all(answer.outcome in TOLD for answer in answers)
+    @pytest.fixture
+    def told(self, given: Subject) -> Told:
+        """Whether every part was taken, in the provider's own word."""
+        return lambda answers: bool(answers) and {answer.outcome for answer in answers} == {given.told}
 
     def test_is_fit_to_be_registered(self, given: Subject) -> None:
         assert list(faults(given.adapter, given.adapter.kind)) == []
@@ -70,8 +71,8 @@ class AdapterContract:
             desk.channel(no_such_field=CANARY)
         assert not leaks(str(refusal.value))
 
-    def test_delivers_and_the_provider_shows_it(self, desk: Desk) -> None:
-        assert self.told(desk.send(make_message(), desk.channel()))
+    def test_delivers_and_the_provider_shows_it(self, desk: Desk, told: Told) -> None:
+        assert told(desk.send(make_message(), desk.channel()))
         (shown,) = desk.arrived()
         assert "rank 3 on node-b" in shown.text + str(shown.body)
 
@@ -92,29 +93,31 @@ class AdapterContract:
         assert [(part.n, part.of) for part in parts] == [(n, len(parts)) for n in range(1, len(parts) + 1)]
         assert all(json.dumps(dict(part.payload)) for part in parts)
 
-    def test_a_very_long_text_goes_through(self, desk: Desk) -> None:
-        assert self.told(desk.send(make_message(text="日志日志日志日志日志\n" * 20_000), desk.channel()))
+    def test_a_very_long_text_goes_through(self, desk: Desk, told: Told) -> None:
+        assert told(desk.send(make_message(text="日志日志日志日志日志\n" * 20_000), desk.channel()))
 
-    def test_as_plain_text_it_goes_through_as_well(self, desk: Desk) -> None:
+    def test_as_plain_text_it_goes_through_as_well(self, desk: Desk, told: Told) -> None:
         text = "culprit: rank 3\n" + "行" * 9000
-        assert self.told(desk.send(make_message(text=text, is_plain=True), desk.channel()))
+        assert told(desk.send(make_message(text=text, is_plain=True), desk.channel()))
 
     @pytest.mark.parametrize("severity", list(Severity))
     @pytest.mark.parametrize("status", ["firing", "resolved"])
-    def test_every_severity_and_its_end_go_through(self, desk: Desk, severity: Severity, status: str) -> None:
+    def test_every_severity_and_its_end_go_through(
+        self, desk: Desk, severity: Severity, status: str, told: Told
+    ) -> None:
         bare: dict[str, Any] = {"html": None, "link": None, "thread": None, "document": {}}
-        assert self.told(desk.send(make_message(severity=severity, status=status, **bare), desk.channel()))
+        assert told(desk.send(make_message(severity=severity, status=status, **bare), desk.channel()))
 
     @pytest.mark.parametrize("plain", [False, True], ids=["marked-up", "plain"])
     @pytest.mark.parametrize("data", HOSTILE, ids=range(len(HOSTILE)))
     def test_hostile_data_arrives_and_calls_nobody(
-        self, given: Subject, desk: Desk, data: str, plain: bool
+        self, given: Subject, desk: Desk, data: str, plain: bool, told: Told
     ) -> None:
         shown = make_message(
             title=f"job {data}", text=given.adapter.escape(data) or "-", plain=data, is_plain=plain,
             severity=Severity.WARNING, html=None, document={"labels": {"path": data}},
         )  # fmt: skip
-        assert self.told(desk.send(shown, desk.channel(**given.mentioned)))
+        assert told(desk.send(shown, desk.channel(**given.mentioned)))
         (arrived,) = desk.arrived()
         assert not self.called_by_data(arrived.called)
 
@@ -122,9 +125,9 @@ class AdapterContract:
         """Whom a message called that should call nobody; a mail's recipients, say, are no such people."""
         return called
 
-    def test_a_title_cannot_add_headers_or_lines(self, desk: Desk) -> None:
+    def test_a_title_cannot_add_headers_or_lines(self, desk: Desk, told: Told) -> None:
         title = "loss NaN\r\nBcc: evil@example.com\n\nX-Injected: 1"
-        assert self.told(desk.send(make_message(title=title), desk.channel()))
+        assert told(desk.send(make_message(title=title), desk.channel()))
         (arrived,) = desk.arrived()
         assert "\n" not in arrived.title
         assert not {"bcc", "x-injected"} & set(arrived.headers)

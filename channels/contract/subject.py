@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from channels.base import Adapter, ChannelConfig
+from channels.base import Adapter, ChannelConfig, Outcome
 from channels.config import secrets_of
 from channels.standin import StandIn
 
@@ -31,6 +31,7 @@ class Subject:
         mentioned: config fields by which people are called.
         called: who is then called, as the played provider tells it.
         scheme: of the address.
+        told: what the provider's good word means: `delivered`, or `accepted` where it promises no more.
     """
 
     adapter: Adapter
@@ -46,6 +47,7 @@ class Subject:
     mentioned: Mapping[str, Any] = field(default_factory=dict)
     called: frozenset[str] = frozenset()
     scheme: str = "http"
+    told: Outcome = Outcome.DELIVERED
 
     def leading_to(self, url: str, **more: Any) -> ChannelConfig:
         """A channel to that URL."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from channels.base import ChannelConfig
+from channels.base import ChannelConfig, Outcome
 from channels.contract import CANARY, MailSubject, Subject
 from channels.registry import ADAPTERS
 
@@ -71,4 +71,4 @@ class AppriseSubject(Subject):
         return super().leading_to(f"gotify{url.removeprefix('http')}/token-of-gotify", **more)
 
 
-APPRISE = AppriseSubject(ADAPTERS["apprise"], success={"id": 1})
+APPRISE = AppriseSubject(ADAPTERS["apprise"], success={"id": 1}, told=Outcome.ACCEPTED)

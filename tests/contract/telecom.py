@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from channels.base import ChannelConfig
+from channels.base import ChannelConfig, Outcome
 from channels.contract import CANARY, Subject
 from channels.registry import ADAPTERS
 from channels.standin import StandIn
@@ -55,7 +55,9 @@ def _subject(kind: str, provider: str) -> TelecomSubject:
     config |= {"app_id": APP_ID} if provider == "tencent" else {}
     account = {"signs": frozenset({SIGN}), "templates": {TEMPLATE: template}, "senders": frozenset({FROM})}
     account |= {"app_id": APP_ID} if provider == "tencent" else {}
-    return TelecomSubject(ADAPTERS[kind], config=config, played=provider, journal=kind, account=account)
+    return TelecomSubject(
+        ADAPTERS[kind], config=config, played=provider, journal=kind, told=Outcome.ACCEPTED, account=account
+    )
 
 
 SUBJECTS = {

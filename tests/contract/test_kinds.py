@@ -5,7 +5,14 @@ from contextlib import suppress
 import pytest
 from pydantic import ValidationError
 
-from channels.contract import AdapterContract, HttpContract, KeywordContract, RobotContract, Subject
+from channels.contract import (
+    AdapterContract,
+    HttpContract,
+    KeywordContract,
+    RobotContract,
+    Subject,
+    WordContract,
+)
 from channels.contract.every import LOCAL
 from tests.contract import subjects, telecom
 
@@ -42,7 +49,7 @@ class TestEmail(AdapterContract):
         return tuple(who for who in called if who != "oncall@example.com")
 
 
-class TestTelecom(AdapterContract):
+class TestTelecom(WordContract):
     """Texts and calls: each provider through its SDK."""
 
     @pytest.fixture(params=telecom.SUBJECTS)
