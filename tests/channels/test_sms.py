@@ -241,7 +241,7 @@ def test_a_lint_warns_of_what_is_sure_to_come_out_otherwise(changes, warning):
 
 def test_a_shorter_message_has_short_variables():
     message = Message("d", "t", "x", "x", Severity.ERROR, params={"job": "x" * 30, "node": "node-b"})
-    assert shortened(message).params == {"job": "x" * 19 + "…", "node": "node-b"}
+    assert shortened(message).params == {"job": "x" * 11 + "…", "node": "node-b"}
 
 
 @pytest.mark.parametrize(
