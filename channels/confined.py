@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import cache, partial
@@ -264,15 +265,22 @@ def _install() -> None:
 
 
 def _cover_threads() -> None:
-    """A thread begins with an empty context (Python < 3.14), and so would begin outside the block."""
-    start = threading.Thread.start
+    """A thread begins with an empty context (Python < 3.14), and so would begin outside the block; a pool's
+    thread takes up work from inside and outside, so there it is the work that is covered."""
+    start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
     def confined_start(self: threading.Thread) -> None:
-        if _WIRE.get() is not None:
+        target = getattr(self, "_target", None)
+        if _WIRE.get() is not None and getattr(target, "__module__", "") != ThreadPoolExecutor.__module__:
             self.run = partial(copy_context().run, self.run)  # type: ignore[method-assign]
         start(self)
 
+    def confined_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **more: Any) -> Any:
+        inside = _WIRE.get() is not None
+        return submit(self, partial(copy_context().run, fn) if inside else fn, *args, **more)
+
     threading.Thread.start = confined_start  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = confined_submit  # type: ignore[method-assign, assignment]
 
 
 def _host(target: str) -> str:

@@ -155,6 +155,19 @@ def test_threads_begun_inside_are_inside(providers):
     assert by_requests(url) == 200
 
 
+def test_work_given_to_a_pool_is_where_it_was_given(providers):
+    url = providers.robot("webhook").url
+    with ThreadPoolExecutor(1) as older:
+        assert older.submit(by_requests, url).result() == 200
+        with confined(PUBLIC):
+            assert isinstance(older.submit(by_requests, url).exception(), ForbiddenTarget)
+            younger = ThreadPoolExecutor(1)
+            assert isinstance(younger.submit(by_requests, url).exception(), ForbiddenTarget)
+        for pool in (older, younger):  # their threads were begun outside and inside
+            assert pool.submit(by_requests, url).result() == 200
+        younger.shutdown()
+
+
 def test_what_outlives_its_block_may_dial_no_more(providers):
     gate, found = threading.Event(), []
 
