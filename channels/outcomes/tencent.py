@@ -41,8 +41,7 @@ ORIGIN = _broken("this machine's address is not in the list set in the console")
 PLACE = _refused("the template or the account is not for numbers of this country")
 REQUESTS = _throttled(timedelta(seconds=5))
 
-# HTTP 200 with Response.Error: cloud.tencent.com/document/api/382/52075. A code's part before the point
-# counts where the whole is not listed.
+# HTTP 200 with Response.Error: cloud.tencent.com/document/api/382/52075.
 COMMON: Mapping[str, Verdict] = {
     "ActionOffline": REFUSED,
     "AuthFailure": KEY,
@@ -98,6 +97,7 @@ TEXTS: Mapping[str, Verdict] = {
     "FailedOperation.SignatureIncorrectOrUnapproved": SIGN,
     "FailedOperation.MissingSignature": SIGN,
     "FailedOperation.SignIdNotExist": SIGN,
+    "FailedOperation.QualificationIdNotApproved": SIGN,
     "FailedOperation.TemplateIdNotExist": TEMPLATE,
     "FailedOperation.TemplateIncorrectOrUnapproved": TEMPLATE,
     "FailedOperation.TemplateParamSetNotMatchApprovedTemplate": PARAMS,
@@ -114,6 +114,7 @@ TEXTS: Mapping[str, Verdict] = {
     "InternalError.Timeout": TEMPORARY,
     "InternalError.UnknownError": TEMPORARY,
     "InvalidParameter.AppidAndBizId": APP,
+    "InvalidParameter.InvalidParameters": REFUSED,
     "InvalidParameter.DirtyWordFound": _refused("a word in it is forbidden"),
     "InvalidParameterValue.ContentLengthLimit": TOO_LONG,
     "InvalidParameterValue.IncorrectPhoneNumber": REFUSED,
@@ -180,6 +181,10 @@ CALLS: Mapping[str, Verdict] = {
     "UnauthorizedOperation.ServiceSuspendDueToArrears": BALANCE,
     "UnauthorizedOperation.VoiceSdkAppidVerifyFail": APP,
 }
+# Families that mean one thing whatever follows the point: the same page, "AuthFailure.*" and so on.
+FAMILIES: Mapping[str, Verdict] = {
+    "AuthFailure": KEY, "InternalError": TEMPORARY, "RequestLimitExceeded": REQUESTS,
+}  # fmt: skip
 TABLES: Mapping[str, Mapping[str, Verdict]] = MappingProxyType(
     {SMS: {**COMMON, **TEXTS}, PHONE: {**COMMON, **CALLS}}
 )
@@ -190,8 +195,7 @@ RECEIPTS: Mapping[str, Outcome] = {"SUCCESS": Outcome.DELIVERED, "FAIL": Outcome
 
 
 def verdict(kind: str, code: str | None) -> Verdict | None:
-    """The verdict on a code, or on the family that it belongs to."""
+    """The verdict on a code; None where the table does not know it."""
     if code is None:
         return None
-    table = TABLES[kind]
-    return table.get(code) or COMMON.get(code.partition(".")[0])
+    return TABLES[kind].get(code) or FAMILIES.get(code.partition(".")[0])

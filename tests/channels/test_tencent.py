@@ -1,11 +1,14 @@
 """Tencent Cloud through its own SDK: what is sent, what each answer means, and what becomes of a text."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import pytest
 from pydantic import ValidationError
 
 from channels.base import Mend, Outcome, Sent
+from channels.outcomes.tencent import TABLES
 from channels.phone import Phone, PhoneConfig
 from channels.sms import Sms, SmsConfig
 from channels.standin import Scripted
@@ -187,7 +190,8 @@ def error(code, **more):
         ("FailedOperation.InsufficientBalanceInSmsPackage", Outcome.CHANNEL_BROKEN),
         ("AuthFailure.SignatureExpire", Outcome.CHANNEL_BROKEN),
         ("AuthFailure.SomethingNew", Outcome.CHANNEL_BROKEN),
-        ("UnauthorizedOperation.SomethingNew", Outcome.CHANNEL_BROKEN),
+        ("UnauthorizedOperation.SomethingNew", Outcome.TEMPORARY),
+        ("InvalidParameterValue.SomethingNew", Outcome.TEMPORARY),
     ],
 )
 def test_what_a_code_means(providers, send, code, outcome):
@@ -197,6 +201,24 @@ def test_what_a_code_means(providers, send, code, outcome):
     assert "words" in answer.message
     providers.script("tencent", error(code))
     assert send(Phone).outcome in (outcome, Outcome.TEMPORARY)
+
+
+# Answers to managing signatures and templates, and to asking for receipts.
+OTHERWISE = re.compile(
+    r"FailedOperation\.(ForbidAdd|Missing|SignNumber|TemplateAlready|TemplateNumber)\w+"
+    r"|InvalidParameterValue\.((Begin|End)TimeVerify|Image|Invalid|Limit|Marketing|MultiSms|Offset"
+    r"|Qualification|Sign|TemplateWith)\w+"
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "module"),
+    [("sms", "tencentcloud.sms.v20210111.errorcodes"), ("phone", "tencentcloud.vms.v20200902.errorcodes")],
+)
+def test_every_code_that_the_sdk_names_stands_in_the_table(kind, module):
+    named = [code for name, code in vars(import_module(module)).items() if name.isupper()]
+    assert len(named) > 20
+    assert [code for code in named if code not in TABLES[kind] and not OTHERWISE.fullmatch(code)] == []
 
 
 def test_too_long_may_be_shortened(providers, send):
