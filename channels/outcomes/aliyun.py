@@ -32,79 +32,82 @@ CLOCK = _broken("this machine's clock is off")
 SIGN = _broken("sign_name is not an approved signature of this account")
 TEMPLATE = _broken("template_id is not an approved template of this account")
 PARAMS = _broken("params do not fit the template's variables")
+MAINLAND = _broken("Aliyun refuses senders outside mainland China")
+SCENE = _broken("sign_name is not for notifications")
+ABROAD = _broken("the template is for numbers outside mainland China only")
+SHOWN = _broken("called_show_number is not a number of this account")
+RATE = _throttled(timedelta(seconds=5))
+QUOTA = _throttled(HOUR)
+QUIET = _throttled(timedelta(minutes=10))  # tried until the call is too old; others are called meanwhile
 
-# What both services answer; HTTP 200 for the first group, 4xx and 5xx for the second, the gateway's own.
-# help.aliyun.com/document_detail/101346.html (texts), help.aliyun.com/document_detail/178344.html (calls)
+# [texts] help.aliyun.com/document_detail/101346.html, [calls] help.aliyun.com/document_detail/178344.html,
+# [both] of them, with HTTP 200. The gateway's own come with 4xx and 5xx: [openapi]
+# developer.aliyun.com/ask/278265, [common] help.aliyun.com/document_detail/30137.htm, [gateway]
+# help.aliyun.com/document_detail/51132.html. [detail] api.alidayu.com/docs/api.htm?apiId=33933, [abroad]
+# alibabacloud.com/help/doc-detail/116206.htm.
 COMMON: Mapping[str, Verdict] = {
-    "OK": ACCEPTED,  # accepted, not delivered: the receipt tells
-    "isp.RAM_PERMISSION_DENY": PERMISSION,
-    "isv.OUT_OF_SERVICE": BALANCE,  # stopped for want of money, even with texts left in a package
-    "isv.AMOUNT_NOT_ENOUGH": BALANCE,
-    "isv.PRODUCT_UN_SUBSCRIPT": PRODUCT,
-    "isv.PRODUCT_UNSUBSCRIBE": PRODUCT,
-    "isv.ACCOUNT_NOT_EXISTS": ACCOUNT,
-    "isv.ACCOUNT_ABNORMAL": ACCOUNT,
-    "isv.DENY_IP_RANGE": _broken("Aliyun refuses senders outside mainland China"),
-    "isv.INVALID_PARAMETERS": REFUSED,
-    "isv.MOBILE_NUMBER_ILLEGAL": REFUSED,
-    "isv.MOBILE_COUNT_OVER_LIMIT": REFUSED,
-    "isv.BLACK_KEY_CONTROL_LIMIT": REFUSED,  # a word in a variable, or the number, is on a black list
-    "isv.PARAM_NOT_SUPPORT_URL": REFUSED,
-    "isv.PARAM_LENGTH_LIMIT": TOO_LONG,
-    "isv.TEMPLATE_MISSING_PARAMETERS": PARAMS,
-    "isv.INVALID_JSON_PARAM": PARAMS,
-    "isp.SYSTEM_ERROR": TEMPORARY,
-    "isv.SYSTEM_ERROR": TEMPORARY,  # the same, as calls spell it
-    "isp.GATEWAY_ERROR": TEMPORARY,  # alibabacloud.com/help/doc-detail/116206.htm
-    # The gateway: https://error-center.aliyun.com/api/status/commonErrors
-    "ServiceUnavailable": TEMPORARY,
-    "InternalError": TEMPORARY,
-    "Throttling": _throttled(timedelta(seconds=5)),
-    "Throttling.User": _throttled(timedelta(seconds=5)),
-    "Throttling.Api": _throttled(timedelta(seconds=5)),
-    "SignatureDoesNotMatch": KEY_SECRET,
-    "IncompleteSignature": KEY_SECRET,
-    "InvalidAccessKeyId.NotFound": KEY_ID,
-    "InvalidAccessKeyId.Inactive": KEY_ID,
-    "Forbidden": PERMISSION,
-    "Forbidden.RAM": PERMISSION,
-    "NoPermission": PERMISSION,
-    "InvalidTimeStamp.Expired": CLOCK,
-    "InvalidTimeStamp.Format": CLOCK,
-    "SignatureNonceUsed": TEMPORARY,  # signed anew, it passes
-}
+    "OK": ACCEPTED,                                 # [both] accepted, not delivered: the receipt tells
+    "isp.RAM_PERMISSION_DENY": PERMISSION,          # [both]
+    "isv.OUT_OF_SERVICE": BALANCE,                  # [both] no money, whatever is left in a package
+    "isv.AMOUNT_NOT_ENOUGH": BALANCE,               # [both]
+    "isv.PRODUCT_UN_SUBSCRIPT": PRODUCT,            # [both]
+    "isv.PRODUCT_UNSUBSCRIBE": PRODUCT,             # [both]
+    "isv.ACCOUNT_NOT_EXISTS": ACCOUNT,              # [both]
+    "isv.ACCOUNT_ABNORMAL": ACCOUNT,                # [both]
+    "isv.DENY_IP_RANGE": MAINLAND,                  # [texts]
+    "isv.INVALID_PARAMETERS": TOO_LONG,             # [both] and what old templates say: .../ask/220871
+    "isv.MOBILE_NUMBER_ILLEGAL": REFUSED,           # [both]
+    "isv.MOBILE_COUNT_OVER_LIMIT": REFUSED,         # [both]
+    "isv.BLACK_KEY_CONTROL_LIMIT": REFUSED,         # [both] a word in a variable, or the number
+    "isv.PARAM_NOT_SUPPORT_URL": REFUSED,           # [both]
+    "isv.PARAM_LENGTH_LIMIT": TOO_LONG,             # [both]
+    "isv.TEMPLATE_MISSING_PARAMETERS": PARAMS,      # [both]
+    "isv.INVALID_JSON_PARAM": PARAMS,               # [texts]
+    "isp.SYSTEM_ERROR": TEMPORARY,                  # [both]
+    "isv.SYSTEM_ERROR": TEMPORARY,                  # [detail] the same, as calls spell it
+    "isp.GATEWAY_ERROR": TEMPORARY,                 # [abroad]
+    "ServiceUnavailable": TEMPORARY,                # [common]
+    "InternalError": TEMPORARY,                     # [common]
+    "Throttling": RATE,                             # [common]
+    "Throttling.User": RATE,                        # [openapi]
+    "Throttling.Api": RATE,                         # [openapi]
+    "SignatureDoesNotMatch": KEY_SECRET,            # [openapi]
+    "IncompleteSignature": KEY_SECRET,              # [gateway]
+    "InvalidAccessKeyId.NotFound": KEY_ID,          # [openapi]
+    "InvalidAccessKeyId.Inactive": KEY_ID,          # [openapi]
+    "Forbidden": PERMISSION,                        # [common]
+    "Forbidden.RAM": PERMISSION,                    # [gateway]
+    "InvalidTimeStamp.Expired": CLOCK,              # [openapi]
+    "InvalidTimeStamp.Format": CLOCK,               # [openapi]
+    "SignatureNonceUsed": TEMPORARY,                # [openapi] signed anew, it passes
+}  # fmt: skip
 
-# help.aliyun.com/document_detail/101346.html
 TEXTS: Mapping[str, Verdict] = {
-    "isv.SMS_SIGNATURE_ILLEGAL": SIGN,
-    "isv.SMS_SIGN_ILLEGAL": SIGN,
-    "isv.SIGN_STATE_ILLEGAL": SIGN,
-    "isv.SMS_SIGNATURE_SCENE_ILLEGAL": _broken("sign_name is not for notifications"),
-    "isv.SMS_TEMPLATE_ILLEGAL": TEMPLATE,
-    "isv.TEMPLATE_PARAMS_ILLEGAL": REFUSED,  # a value breaks the rule of its variable
-    "isv.EXTEND_CODE_ERROR": PARAMS,
-    "isv.DOMESTIC_NUMBER_NOT_SUPPORTED": _broken("the template is for numbers outside mainland China only"),
-    "isv.SMS_CONTENT_ILLEGAL": REFUSED,
-    "isv.DAY_LIMIT_CONTROL": _throttled(HOUR),  # the account's own limit for the day
-    "isv.MONTH_LIMIT_CONTROL": _throttled(HOUR),  # for the month
-    "MOBILE_NOT_ON_SERVICE": REFUSED,
-    "MOBILE_SEND_LIMIT": _throttled(HOUR),
-}
+    "isv.SMS_SIGNATURE_ILLEGAL": SIGN,              # [texts]
+    "isv.SMS_SIGN_ILLEGAL": SIGN,                   # [texts]
+    "isv.SIGN_STATE_ILLEGAL": SIGN,                 # [texts]
+    "isv.SMS_SIGNATURE_SCENE_ILLEGAL": SCENE,       # [texts]
+    "isv.SMS_TEMPLATE_ILLEGAL": TEMPLATE,           # [texts]
+    "isv.TEMPLATE_PARAMS_ILLEGAL": REFUSED,         # [texts] a value breaks the rule of its variable
+    "isv.EXTEND_CODE_ERROR": PARAMS,                # [texts]
+    "isv.DOMESTIC_NUMBER_NOT_SUPPORTED": ABROAD,    # [texts]
+    "isv.SMS_CONTENT_ILLEGAL": REFUSED,             # [texts]
+    "isv.DAY_LIMIT_CONTROL": QUOTA,                 # [texts] the account's own limit for the day
+    "isv.MONTH_LIMIT_CONTROL": QUOTA,               # [texts] for the month
+}  # fmt: skip
 
-# help.aliyun.com/document_detail/178344.html
 CALLS: Mapping[str, Verdict] = {
-    "isv.TTS_TEMPLATE_ILLEGAL": TEMPLATE,
-    "isv.TEMPLATE_ILLEGAL": TEMPLATE,
-    "isv.TEMPLATE_PARAMS_ILLEGAL": REFUSED,  # a forbidden word in a variable
-    "isv.DISPLAY_NUMBER_ILLEGAL": _broken("called_show_number is not a number of this account"),
-    "isv.BILLID_NOT_EXIST": _broken("called_show_number belongs to another account"),
-    "isv.COMPLAINT_REJECT": REFUSED,  # somebody complained of calls from or to this number
-    "isv.VOICE_ROBOT_CALLEE_LIMIT": REFUSED,
-    "isv.VOICE_CALL_FAIL": TEMPORARY,
-    # Quiet hours: it is tried until the call is too old, and people further down are called meanwhile.
-    "isv.VOICE_ROBOT_NOT_PERIOD": _throttled(timedelta(minutes=10)),
-    "isv.VOICE_CALL_PERIOD_ERROR": _throttled(timedelta(minutes=10)),
-}
+    "isv.TTS_TEMPLATE_ILLEGAL": TEMPLATE,           # [calls]
+    "isv.TEMPLATE_ILLEGAL": TEMPLATE,               # [calls]
+    "isv.TEMPLATE_PARAMS_ILLEGAL": REFUSED,         # [calls] a forbidden word in a variable
+    "isv.DISPLAY_NUMBER_ILLEGAL": SHOWN,            # [calls]
+    "isv.BILLID_NOT_EXIST": SHOWN,                  # [calls]
+    "isv.COMPLAINT_REJECT": REFUSED,                # [calls] somebody complained of calls
+    "isv.VOICE_ROBOT_CALLEE_LIMIT": REFUSED,        # [calls]
+    "isv.VOICE_CALL_FAIL": TEMPORARY,               # [calls]
+    "isv.VOICE_ROBOT_NOT_PERIOD": QUIET,            # [calls]
+    "isv.VOICE_CALL_PERIOD_ERROR": QUIET,           # [calls]
+}  # fmt: skip
 TABLES: Mapping[str, Mapping[str, Verdict]] = {SMS: {**COMMON, **TEXTS}, PHONE: {**COMMON, **CALLS}}
 
 # "触发天级流控Permits:10", "触发小时级流控Permits:5", "触发分钟级流控Permits:1": only the words tell which.

@@ -91,7 +91,7 @@ PLATFORM: Mapping[str, Verdict] = {
     "S:00194": _throttled(timedelta(minutes=20)),  # the hour's limit; its window slides
 }
 
-# The gateway in front of every service: cloud.baidu.com/doc/Reference/s/Njwvz1wot
+# The gateway in front of every service: cloud.baidu.com/doc/Reference/s/Bjz3uz3qj-en
 GATEWAY: Mapping[str, Verdict] = {
     "AccessDenied": KEYS,
     "InvalidAccessKeyId": KEYS,
@@ -103,6 +103,5 @@ GATEWAY: Mapping[str, Verdict] = {
     "MalformedJSON": REFUSED,
     "InvalidHTTPRequest": REFUSED,
     "InternalError": TEMPORARY,
-    "ServiceUnavailable": TEMPORARY,
 }
 CODES: Mapping[str, Verdict] = {**TEXTS, **PLATFORM, **GATEWAY}

@@ -1,6 +1,6 @@
 """Plays Baidu's texts, version 3: bce-auth-v1, signatures and templates by id, a word on each number.
 
-https://cloud.baidu.com/doc/Reference/s/Njwvz1wot (signature), cloud.baidu.com/doc/SMS/s/zjwvxry6e (codes)
+https://cloud.baidu.com/doc/Reference/s/njwvz1yfu (signature), cloud.baidu.com/doc/SMS/s/zjwvxry6e (codes)
 """
 
 import hashlib
