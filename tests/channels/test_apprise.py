@@ -90,9 +90,9 @@ def test_the_wait_that_is_asked_for(providers, send, gotify):
 
 
 def test_a_lost_answer_is_ambiguous(providers, send, gotify):
-    providers.script("any", Scripted(close="before"), Scripted(delay_s=1.0))
+    providers.script("any", Scripted(close="before"), Scripted(delay_s=2.5))
     (cut,) = send(gotify)
-    (late,) = send(gotify, over=Network(allow=None, timeout_s=0.3))
+    (late,) = send(gotify, over=Network(allow=None, timeout_s=1.0))
     assert (cut.outcome, late.outcome) == (Outcome.AMBIGUOUS, Outcome.AMBIGUOUS)
     assert len(providers.messages("any")) == 2
 

@@ -274,8 +274,8 @@ def test_a_lost_answer_is_sent_once_and_ambiguous(providers, send, script, kind)
 
 
 def test_an_answer_that_comes_too_late(providers, send):
-    providers.script("tencent", Scripted(delay_s=1.0))
-    over = Network(allow=None, timeout_s=0.3)
+    providers.script("tencent", Scripted(delay_s=2.5))
+    over = Network(allow=None, timeout_s=1.0)
     assert send(over=over).outcome is Outcome.AMBIGUOUS
 
 
