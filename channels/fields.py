@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from channels.transport import SCHEMES, host_of, malformed
 
 MAX_URL = 2048
-_MOBILE = re.compile(r"\+?\d[\d-]{4,19}")
+_MOBILE = re.compile(r"\+?[0-9][0-9-]{4,19}")
 _USER_ID = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
 _KEYWORD = re.compile(r"[^\x00-\x1f\x7f<>@]{1,64}")
 _ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")

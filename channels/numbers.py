@@ -10,7 +10,7 @@ from pydantic import AfterValidator, StringConstraints
 from channels.escaping import clean
 from channels.graphemes import graphemes
 
-E164 = re.compile(r"\+[1-9]\d{6,14}")
+E164 = re.compile(r"\+[1-9][0-9]{6,14}")
 CUT = "…"
 LONGEST = 4000  # characters; no provider takes so many, so what follows is cut off anyway
 EMPTY = "-"  # no provider takes an empty variable

@@ -11,6 +11,7 @@ from notifier.channels import lookup
 from notifier.model import AlertConfig
 from notifier.problems import Problem, of_validation
 from notifier.rules import AlertConfigModel
+from notifier.storedrules import readable
 
 OwnerKind = Literal["job", "pool"]
 
@@ -27,7 +28,7 @@ def get_alert_config(session: Session, owner_kind: OwnerKind, owner_id: str) -> 
     row = session.get(AlertConfig, (owner_kind, owner_id))
     if row is None:
         return Kept(AlertConfigModel(), 0)
-    return Kept(AlertConfigModel.model_validate(row.config), row.version)
+    return Kept(readable(row.config)[0], row.version)
 
 
 def put_alert_config(

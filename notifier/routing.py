@@ -14,6 +14,7 @@ from notifier.outbox import Telling
 from notifier.problems import Problem
 from notifier.rules import NO_CONFIG, NO_RULE, AlertConfigModel, AlertFacts, Route, route
 from notifier.storage import zone_of
+from notifier.storedrules import readable
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,9 @@ def routed(session: Session, alert: Alert, named: Named, now: datetime, *, skip:
     """Channels of the alert's rules or names, each once; a missing one is replaced by its fallback."""
     if named.channels is not None:
         return _resolved(_by_name(alert, named), named.known, Routed(), skip)
-    found, config = Routed(), effective_config(session, alert)
+    found = Routed()
+    config, notes = effective_config(session, alert)
+    found.why += notes
     routes = route(config, _facts(alert), now, zone_of(session)) if config is not None else ()
     if not routes:
         found.why.append(NO_RULE if config is not None else NO_CONFIG)
@@ -71,20 +74,20 @@ def routed(session: Session, alert: Alert, named: Named, now: datetime, *, skip:
 
 def rerouted(session: Session, alert: Alert, item: str, now: datetime) -> Routed:
     """Who asks for another item of the same alert, such as the one that resolves it."""
-    config = effective_config(session, alert)
+    config, _ = effective_config(session, alert)
     facts = AlertFacts((item,), {}, alert.labels)
     routes = route(config, facts, now, zone_of(session)) if config is not None else ()
     return _resolved(routes, _known(session, alert, routes), Routed(), None)
 
 
-def effective_config(session: Session, alert: Alert) -> AlertConfigModel | None:
-    """The job's rules, or else its pool's; None where neither says anything."""
+def effective_config(session: Session, alert: Alert) -> tuple[AlertConfigModel | None, tuple[str, ...]]:
+    """The job's rules, or else its pool's, and what could not be read of them; None where there are none."""
     owners = [("job", alert.job_id)] if alert.job_id else []
     for owner in (*owners, ("pool", alert.pool)):
         row = session.get(AlertConfig, owner)
         if row is not None:
-            return AlertConfigModel.model_validate(row.config)
-    return None
+            return readable(row.config)
+    return None, ()
 
 
 def _by_name(alert: Alert, named: Named) -> list[Route]:

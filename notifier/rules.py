@@ -15,12 +15,12 @@ from channels.base import Severity
 from notifier.documents import NAME, ChannelName
 from notifier.items import ITEMS, at_least, most_severe, most_specific
 
-_HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
+_HOURS = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]")
 DAY_S = 86_400
 BAIDU_NAMES = ("alertItems", "notifyRuleId")
 # What Baidu's form may carry besides: names in a service of its own, of which we have nothing.
 BAIDU_IGNORED = ("alertIds", "instanceId", "alertName", "description", "severity")
-_LASTING = re.compile(r"(\d{1,5})([smh])")
+_LASTING = re.compile(r"([0-9]{1,5})([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 LASTS = "told if it lasts {seconds} s"

@@ -16,7 +16,7 @@ MAX_BODY = 1024 * 1024
 MAX_DEPTH = 32
 MAX_DIGITS = 18
 GUARDED = "/api/"
-_JSON = re.compile(r"application/(?:json|[\w.-]+\+json)", re.IGNORECASE)
+_JSON = re.compile(r"application/(?:json|[\w.-]+\+json)", re.IGNORECASE | re.ASCII)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from notifier.api.deps import Services
 from notifier.directory import KnownJob, Standalone
+from notifier.model import AlertConfig
 
 As = Callable[..., httpx.Client]
 ONE_ENGINE = pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)  # refused by no database
@@ -246,3 +247,26 @@ def test_a_preview_says_who_would_be_told_and_writes_nothing(admin: httpx.Client
 )
 def test_rules_of_nothing_are_not_found(admin: httpx.Client, address: str) -> None:
     assert admin.get(address).status_code == 404
+
+
+# What an earlier version took for a time of day.
+STORED = {"rules": [{"channels": ["ding"], "quiet_hours": "0１:00-00:59"}]}
+
+
+def test_rules_that_cannot_be_read_any_more_tell_all_the_same(
+    admin: httpx.Client, services: Services, ding: str
+) -> None:
+    with services.store.write() as session:
+        now = services.store.now(session)
+        session.add(
+            AlertConfig(owner_kind="pool", owner_id="default", config=STORED, version=1, updated_at=now)
+        )
+    alert = accepted(admin)
+    assert "rules.0.quiet_hours cannot be read" in alert["why"]
+    assert [(row["channel"], row["state"]) for row in deliveries(admin)] == [(ding, "pending")]
+    seen = admin.get("/pools/default/alerts/preview", params={"item": "jobFT"}).json()
+    assert [one["not_before"] for one in seen["told"]] == [None]
+    kept = admin.get("/pools/default/alerts")
+    assert kept.json()["rules"][0]["quiet_hours"] is None
+    assert admin.put("/pools/default/alerts", json=kept.json()).status_code == 200
+    assert accepted(admin)["why"] == ""

@@ -160,6 +160,8 @@ def test_a_mask_does_not_carry_a_secret_to_another_host():
         ("dingtalk", {"keyword": "<at>"}, "keyword"),
         ("dingtalk", {"keyword": "k" * 65}, "keyword"),
         ("dingtalk", {"at_mobiles": ["call me"]}, "at_mobiles.0"),
+        ("dingtalk", {"at_mobiles": ["1３800001111"]}, "at_mobiles.0"),
+        ("wecom", {"mentioned_mobiles": ["٣٤٥٦٧٨٩"]}, "mentioned_mobiles.0"),
         ("dingtalk", {"at_mobiles": ["13800001111"] * 21}, "at_mobiles"),
         ("dingtalk", {"at_user_ids": ["a b"]}, "at_user_ids.0"),
         ("dingtalk", {"at_all": "perhaps"}, "at_all"),

@@ -26,7 +26,17 @@ def test_numbers_that_are_taken(number):
 
 @pytest.mark.parametrize(
     "number",
-    ["", "13800001111", "+0138", "+86 138", "+86-138", "008613800001111", "+8613800001111222", "+٣٤٥٦٧٨٩"],
+    [
+        "",
+        "13800001111",
+        "+0138",
+        "+86 138",
+        "+86-138",
+        "008613800001111",
+        "+8613800001111222",
+        "+٣٤٥٦٧٨٩",
+        "+8６13800001111",
+    ],
 )
 def test_numbers_that_are_not(number):
     with pytest.raises(ValidationError, match=r"E\.164"):

@@ -208,6 +208,12 @@ def test_what_has_no_effect_yet_is_named() -> None:
             "rules.0.quiet_hours",
             "two different",
         ),
+        (
+            {"rules": [{"channels": ["a"], "quiet_hours": "1１:00-08:00"}]},
+            "rules.0.quiet_hours",
+            "two different",
+        ),
+        ({"alertItems": ["jobFT"], "notifyRuleId": "a", "for": "５m"}, "", "for: give a duration"),
         ({"rules": [{"channels": ["a"], "chanels": []}]}, "rules.0.chanels", "channels, fallback"),
         ({"rulez": []}, "rulez", "there are rules, escalation"),
         ({"rules": [None]}, "rules.0", "dictionary"),
