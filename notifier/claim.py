@@ -6,17 +6,17 @@ What waits for its turn is claimed by nobody, so it can still be merged.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, cast
 
 import structlog
-from sqlalchemy import Table, bindparam, func, select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from channels.base import Adapter
-from channels.registry import ADAPTERS
+from channels.registry import adapter as adapter_of
 from notifier import meters, retry
 from notifier.attempts import give_up_lost
+from notifier.candidates import candidates, open_rows
 from notifier.channels import DISABLED
 from notifier.digests import UNSENT, gather
 from notifier.doorbell import SHARDS, move_on
@@ -25,13 +25,12 @@ from notifier.gathering import capacity
 from notifier.leases import LEASE, Slots
 from notifier.model import Channel, Delivery
 from notifier.pace import Book, Pace
-from notifier.plan import RELEASED, WAITS, Candidate, Plan, plan
+from notifier.plan import WAITS, Candidate, Plan, plan
 from notifier.receipts import expect_lost
 from notifier.settle import GONE, OPEN, close, expire
 
 MAX_CHANNELS = 25  # of one claim
 MAX_SENDS = 100
-MAX_CANDIDATES = 1000  # of one channel at a time; a longer queue is looked at from its head
 LOCKED_WAIT = timedelta(milliseconds=20)
 
 log = structlog.get_logger()
@@ -48,19 +47,6 @@ _DUE = select(Channel).where(
 )
 _DUE_LOCKED = _DUE.order_by(Channel.id).limit(MAX_CHANNELS).with_for_update(skip_locked=True)
 _DUE_COUNT = select(func.count()).select_from(_DUE.subquery())
-_D = cast(Table, Delivery.__table__).c
-_OPEN_ROWS = (
-    select(
-        _D.id, _D.order_key, _D.severity, _D.next_attempt_at, _D.expires_at, _D.is_digest, _D.state,
-        _D.attempt_count, _D.why, _D.created_at,
-    )
-    .where(
-        OPEN, _D.shard == bindparam("shard"), _D.channel_id == bindparam("channel"),
-        _D.merged_into.is_(None),
-    )
-    .order_by(_D.state != "sending", _D.is_digest.is_(False), _D.severity != "critical", _D.id)
-    .limit(MAX_CANDIDATES)
-)  # fmt: skip
 _LEASE = (
     update(Delivery)
     .where(
@@ -152,18 +138,18 @@ class Claiming:
         return locked
 
     def _channel(self, channel: Channel, claim: Claim) -> None:
-        adapter = ADAPTERS.get(channel.kind)
-        rows = self._open_rows(channel)
+        adapter = adapter_of(channel.kind)
+        rows = open_rows(self.session, channel)
         lost = [row.id for row in rows if row.state == "sending" and row.next_attempt_at <= self.now]
         if lost:
             self._recover(lost, adapter, claim)
-            rows = self._open_rows(channel)
+            rows = open_rows(self.session, channel)
         if not channel.enabled:
             self._close_unsent(channel)
-        elif channel.health == "broken" or adapter is None:
+        elif channel.health == "broken":
             claim.wake |= hold(self.session, channel, self.now)
         else:
-            self._send(channel, adapter, self._candidates(rows), claim)
+            self._send(channel, adapter, candidates(self.session, rows, self.now), claim)
 
     def _send(self, channel: Channel, adapter: Adapter, rows: Sequence[Candidate], claim: Claim) -> None:
         room = min(self.slots.room(channel.id, len(claim.rows)), MAX_SENDS - len(claim.rows))
@@ -219,47 +205,6 @@ class Claiming:
             if group:
                 self.session.execute(update(Delivery), group)
         claim.look_again(min(decided.waits.values()))
-
-    def _open_rows(self, channel: Channel) -> Sequence[Any]:
-        """What is under way, then what is critical, then the oldest. A critical one that overtakes takes
-        along what its key has waiting before it."""
-        which = {"shard": channel.shard, "channel": channel.id}
-        rows = self.session.execute(_OPEN_ROWS, which).all()
-        if len(rows) < MAX_CANDIDATES:
-            return rows
-        keys = {row.order_key for row in rows if row.severity == "critical"}
-        along = self.session.execute(_OPEN_ROWS.where(_D.order_key.in_(keys)), which).all()
-        return list({row.id: row for row in (*rows, *along)}.values())
-
-    def _candidates(self, rows: Sequence[Any]) -> list[Candidate]:
-        keys = self._keys([row.id for row in rows if row.is_digest])
-        return [
-            Candidate(
-                id=row.id,
-                keys=frozenset((*keys.get(row.id, ()), row.order_key)),
-                severity=row.severity,
-                due_at=row.next_attempt_at or self.now,
-                expires_at=row.expires_at,
-                created_at=row.created_at,
-                size=len(keys.get(row.id, ())) or 1,
-                is_digest=row.is_digest,
-                is_in_flight=row.state == "sending",
-                is_tried=row.attempt_count > 0,
-                is_waiting=row.why in (WAITS, RELEASED) and row.attempt_count == 0,
-                released=row.why == RELEASED,
-            )
-            for row in rows
-        ]
-
-    def _keys(self, digests: Sequence[str]) -> dict[str, list[str]]:
-        """The order key of every member."""
-        if not digests:
-            return {}
-        found: dict[str, list[str]] = {}
-        members = select(Delivery.merged_into, Delivery.order_key).where(Delivery.merged_into.in_(digests))
-        for digest, key in self.session.execute(members):
-            found.setdefault(str(digest), []).append(key)
-        return found
 
     def _recover(self, ids: Sequence[str], adapter: Adapter | None, claim: Claim) -> None:
         """Leases that ran out: their worker is lost, and perhaps what it sent is told."""

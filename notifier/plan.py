@@ -32,7 +32,7 @@ class Candidate:
         due_at: when it is tried next.
         size: how many alerts it tells.
         is_waiting: it waits for a turn until then, and for nothing else.
-        released: it was held while the channel was broken; all such are told in one digest.
+        released: it was held back, and may be told by now; all such are told in one digest.
     """
 
     id: str

@@ -178,3 +178,17 @@ def test_a_next_try_is_never_later_than_the_end(house: "House") -> None:
     with house.working():
         house.told(one, state="retrying")
     assert house.row(one).next_attempt_at == end
+
+
+def test_what_quiet_hours_held_back_is_told_in_one_digest(house: "House") -> None:
+    ops = house.channel()
+    over, others = ([house.alert(ops, job=f"j{n}{k}")[0] for k in range(3)] for n in range(2))
+    for one in over:
+        house.edit(one, why="quiet hours until 08:00", next_attempt_at=utcnow())
+    for one in others:
+        house.edit(one, why="quiet hours until 09:00", next_attempt_at=utcnow() + timedelta(hours=1))
+    with house.working() as engine:
+        engine.wake(house.shards)
+        house.told(*over, state="merged")
+    assert house.states(others) == ["pending"] * 3
+    assert len(house.providers.messages("webhook", accepted=True)) == 1
