@@ -2,11 +2,16 @@
 
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+import redis
 
 from channels.standin import Scripted
 from tests.cases.town import Town
+
+if TYPE_CHECKING:
+    from tests.delivery.conftest import House, Processes
 
 CANARY = "CANARY123xyz"
 
@@ -74,6 +79,22 @@ def test_nor_when_the_provider_repeats_it(town: Town, tmp_path: Path) -> None:
     (one,) = town.publish("hook")
     town.settle(one, state="retrying")
     assert CANARY not in everything(town, tmp_path)
+
+
+def test_nor_in_redis_which_has_no_lock(
+    house: "House", processes: "Processes", valkey_url: str, tmp_path: Path
+) -> None:
+    """Row 16: rq-dashboard shows a job's arguments and errors to everybody."""
+    channel = house.channel(url=f"http://127.0.0.1:{closed_port()}/hooks/{CANARY}")
+    (one,) = house.alert(channel, title="CANARY-title")
+    processes.worker()
+    house.told(one, state="retrying")
+    with redis.Redis.from_url(valkey_url) as client:
+        kept = b"".join(key + (client.dump(key) or b"") for key in client.keys("*"))
+    logs = b"".join(path.read_bytes() for path in tmp_path.glob("worker-*.log"))
+    assert kept
+    assert b"CANARY" not in kept
+    assert CANARY.encode() not in logs
 
 
 FORBIDDEN = [
