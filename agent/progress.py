@@ -96,6 +96,6 @@ def _last_number(path: Path) -> int | None:
         os.close(fd)
     for line in reversed(text.splitlines()):
         word = line.strip()
-        if word.isdigit() and len(word) <= 15:
+        if word.isascii() and word.isdigit() and len(word) <= 15:
             return int(word)
     return None

@@ -50,7 +50,8 @@ def judge(status: int, body: bytes, seq: int, retry_after: str | None = None) ->
     if status in (400, 409, 410, 413, 415, 422):
         return Answer(Fate.DROPPED, f"HTTP {status}")
     if not 200 <= status < 300:
-        wait = float(retry_after) if retry_after and retry_after.isdigit() else None
+        is_number = retry_after is not None and retry_after.isascii() and retry_after.isdigit()
+        wait = float(retry_after[:9]) if retry_after and is_number else None
         return Answer(Fate.AWAY, f"HTTP {status}", wait_s=min(wait, 60.0) if wait else None)
     try:
         document = json.loads(body)

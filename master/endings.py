@@ -5,9 +5,11 @@ from datetime import datetime
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
+from master import news
 from master.hands import Hands
 from master.lifecycle import JobStatus, is_final, move
 from master.model import AgentLife, FaultEventRow, Job, ObservationRow, Pod, Recovery, Run
+from notifier.clock import utcnow
 from notifier.model import AlertConfig, Token
 
 STOPPED = "stopped"
@@ -36,6 +38,7 @@ def stopped(hands: Hands, job: Job, now: datetime) -> None:
         if run is not None:
             run.ended_at = run.ended_at or now
         move(row, JobStatus.STOPPED, now, row.reason)
+        news.close_all(session, job.id, now)
 
 
 def note_reason(hands: Hands, job_id: str, reason: str) -> None:
@@ -61,6 +64,7 @@ def purge(hands: Hands, job: Job) -> None:
         pods = list(session.scalars(select(Pod.id).where(Pod.job_id == job.id)))
         session.execute(delete(AgentLife).where(AgentLife.owner.in_([f"pod:{pod}" for pod in pods])))
         session.execute(delete(Token).where(Token.pod_id.in_(pods)))
+        news.close_all(session, job.id, utcnow(), last_words=True)
         session.execute(
             delete(AlertConfig).where(AlertConfig.owner_kind == "job", AlertConfig.owner_id == job.id)
         )

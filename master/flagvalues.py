@@ -1,5 +1,6 @@
 """How the text of one flag becomes a value: ranges, forms, patterns; refusals name the flag and the mend."""
 
+import re
 from collections.abc import Callable
 
 from agent.signatures import check_pattern
@@ -7,6 +8,8 @@ from agent.signatures import check_pattern
 MAX_MINUTES = 7 * 24 * 60.0
 MAX_PATTERN = 500
 MAX_PHONES = 20
+# float() takes far more: 1_0, nan, digits of other scripts.
+_NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?")
 
 Reader = Callable[[str, str], object]
 
@@ -42,10 +45,9 @@ def minutes(low: str) -> Reader:
     words = f"give minutes, a number {'of 0 or more' if low == '>=' else 'above 0'} such as 7 or 0.5"
 
     def read(flag: str, text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise SettingError(flag, f"{shown(text)} is no number; {words}") from None
+        if not _NUMBER.fullmatch(text):
+            raise SettingError(flag, f"{shown(text)} is no number; {words}")
+        value = float(text)
         if not (0 <= value <= MAX_MINUTES) or (value == 0 and low == ">"):
             raise SettingError(
                 flag, f"{shown(text)} is out of range; {words}, at most {MAX_MINUTES:.0f} (a week)"

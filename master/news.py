@@ -1,10 +1,17 @@
-"""What the master tells people: its alerts, in the transaction that makes them true."""
+"""What the master tells people: its alerts, in the transaction that makes them true.
 
-from collections.abc import Mapping
+Telling may fail for reasons that lie with rules, channels or stored rows. It never takes back what it is
+about: each alert has a savepoint of its own, and what cannot be told is kept and logged.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+import structlog
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session
 
 from channels.base import Severity
@@ -13,12 +20,19 @@ from master.documents import event_document, job_facts
 from master.faultargs import FaultTolerance
 from master.hands import told
 from master.model import FaultEventRow, Job, Node, Pod
-from notifier.alerts import NewAlert, publish, resolve
+from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, close, publish, resolve
 from notifier.items import ITEMS, most_severe, most_specific
 from notifier.model import Alert
 
 SOURCE = "faultcast"
+NOT_TOLD = "told nobody: an error of ours while it was told, see the server's log"
+# True for a moment only, so they are open for none.
+_ONE_SHOT = frozenset({"jobRunning", "jobSucceed"})
+_LAST_WORDS = frozenset({"jobFailed", "jobGaveUp"})
 _STANDS_STILL = frozenset({FaultClass.HANG, FaultClass.HEARTBEAT_LOST})
+
+
+log = structlog.get_logger()
 
 
 def items_of(event: FaultEventRow, *, tolerant: bool) -> tuple[str, ...]:
@@ -53,14 +67,8 @@ def tell_fault(session: Session, job: Job, event: FaultEventRow, now: datetime) 
 
 def tell_recovered(session: Session, job: Job, event: FaultEventRow, now: datetime) -> None:
     """The resolve message of the incident."""
-    published = resolve(
-        session,
-        event_id=event.id,
-        now=now,
-        title=f"{job.name}: training goes on from step {event.step or 0} in run {job.run}",
-        context=_context(job, event),
-    )
-    told(session, [published])
+    title = f"{job.name}: training goes on from step {event.step or 0} in run {job.run}"
+    _resolve(session, Alert.event_id == event.id, title, lambda: _context(job, event), now)
 
 
 def tell_state(session: Session, job: Job, item: str, now: datetime) -> None:
@@ -69,6 +77,20 @@ def tell_state(session: Session, job: Job, item: str, now: datetime) -> None:
     reason = f": {job.reason}" if job.reason else ""
     title = f"{job.name} {words}{reason}"
     _tell(session, job, now, items=(item,), severity=ITEMS[item].severity, title=title)
+
+
+def close_all(session: Session, job_id: str, now: datetime, *, last_words: bool = False) -> None:
+    """The job has ended: what was told of it is no open matter any more, but that it failed (`last_words`:
+    that too). Nobody is told."""
+    for alert in _open(session, Alert.job_id == job_id):
+        if last_words or not _LAST_WORDS.intersection(alert.items):
+            close(session, alert, now)
+
+
+def close_agent_lost(session: Session, pod: Pod, now: datetime) -> None:
+    """The pod is gone, and its agent with it. Nobody is told."""
+    for alert in _open(session, Alert.dedup_key == _agent_key(pod)):
+        close(session, alert, now)
 
 
 def tell_agent_lost(session: Session, job: Job, pod: Pod, why: str, now: datetime) -> None:
@@ -82,12 +104,12 @@ def tell_agent_lost(session: Session, job: Job, pod: Pod, why: str, now: datetim
 
 def tell_agent_back(session: Session, job: Job, pod: Pod, now: datetime) -> None:
     title = f"{job.name}: the agent of {pod.name} speaks again"
-    _resolve_by_key(session, _agent_key(pod), title, _context(job), now)
+    _resolve(session, Alert.dedup_key == _agent_key(pod), title, lambda: _context(job), now)
 
 
 def tell_isolated(session: Session, node: Node, now: datetime) -> None:
     """A node taken out of scheduling by hand or by a signal, outside of any job."""
-    published = publish(
+    _publish(
         session,
         NewAlert(
             pool=node.pool, source=SOURCE, item="nodeFT", items=("nodeFT",), severity=Severity.ERROR,
@@ -96,11 +118,10 @@ def tell_isolated(session: Session, node: Node, now: datetime) -> None:
         ),
         now,
     )  # fmt: skip
-    told(session, [published])
 
 
 def tell_restored(session: Session, node: Node, now: datetime) -> None:
-    _resolve_by_key(session, _node_key(node.name), f"node {node.name} is back", {}, now)
+    _resolve(session, Alert.dedup_key == _node_key(node.name), f"node {node.name} is back", dict, now)
 
 
 def _tell(session: Session, job: Job, now: datetime, *, items: tuple[str, ...], **more: Any) -> None:
@@ -111,21 +132,59 @@ def _tell(session: Session, job: Job, now: datetime, *, items: tuple[str, ...], 
         context=_context(job, event), job_id=job.id, job_name=job.name,
         event_id=event.id if event else None, **more,
     )  # fmt: skip
-    told(session, [publish(session, new, now)])
+    alert_id = _publish(session, new, now)
+    if alert_id is not None and _ONE_SHOT.issuperset(items):
+        alert = session.get_one(Alert, alert_id)
+        alert.status, alert.resolved_at = RESOLVED, now
 
 
 def _context(job: Job, event: FaultEventRow | None = None) -> Mapping[str, Any]:
     return {"job": job_facts(job), "event": event_document(event) if event else None}
 
 
-def _resolve_by_key(
-    session: Session, key: str, title: str, context: Mapping[str, Any], now: datetime
+def _publish(session: Session, new: NewAlert, now: datetime) -> str | None:
+    """The alert's id; what its rules cannot decide is kept all the same, told to nobody."""
+    published = _tried(session, lambda: publish(session, new, now))
+    if published is None:
+        published = _tried(session, lambda: publish(session, replace(new, channels=()), now))
+        if published is not None:
+            session.get_one(Alert, published.alert_id).why = NOT_TOLD
+    return None if published is None else published.alert_id
+
+
+def _resolve(
+    session: Session,
+    which: ColumnElement[bool],
+    title: str,
+    context: Callable[[], Mapping[str, Any]],
+    now: datetime,
 ) -> None:
-    rows = select(Alert.id).where(
-        Alert.source == SOURCE, Alert.token_id == "", Alert.dedup_key == key, Alert.status == "firing"
-    )
-    for alert_id in session.scalars(rows).all():
-        told(session, [resolve(session, alert_id=alert_id, now=now, title=title, context=context)])
+    """Tell whoever was told that it is over; if that cannot be told, it is over nevertheless."""
+    for alert_id in [alert.id for alert in _open(session, which)]:
+
+        def tell(alert_id: str = alert_id) -> Published:
+            return resolve(session, alert_id=alert_id, now=now, title=title, context=context())
+
+        if _tried(session, tell) is None:
+            close(session, session.get_one(Alert, alert_id, populate_existing=True), now)
+
+
+def _tried(session: Session, tell: Callable[[], Published]) -> Published | None:
+    """What came of it; None if it failed, and then nothing of it was written.
+
+    A border: a database that is away fails the whole transaction, which is tried again; anything else
+    would fail again for ever.
+    """
+    try:
+        with session.begin_nested():
+            published = tell()
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("not_told")
+        return None
+    told(session, [published])
+    return published
 
 
 def _agent_key(pod: Pod) -> str:
@@ -134,3 +193,9 @@ def _agent_key(pod: Pod) -> str:
 
 def _node_key(name: str) -> str:
     return f"node-isolated:{name}"
+
+
+def _open(session: Session, which: ColumnElement[bool]) -> Sequence[Alert]:
+    ours = (Alert.source == SOURCE, Alert.token_id == "", Alert.status == FIRING)
+    rows = select(Alert).where(*ours, which).order_by(Alert.id).with_for_update()
+    return session.scalars(rows.execution_options(populate_existing=True)).all()

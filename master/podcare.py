@@ -7,6 +7,7 @@ import structlog
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
+from master import news
 from master.casefile import Source
 from master.evidence import Origin, keep_word
 from master.hands import Hands
@@ -129,4 +130,6 @@ def _close(hands: Hands, pod: Pod, state: PodState, now: datetime) -> None:
             _note(row, state, now)
         if not state.agent_alive:
             row.closed_at = now
+            if row.agent_lost_at is not None:
+                news.close_agent_lost(session, row, now)
             session.execute(delete(Token).where(Token.pod_id == row.id))

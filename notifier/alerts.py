@@ -122,6 +122,15 @@ def resolve(
     return _published(session, alert, _resolve_messages(session, alert, now), now)
 
 
+def close(session: Session, alert: Alert, now: datetime) -> None:
+    """It is over, and nobody is told: what caused it is no more."""
+    alert.status, alert.resolved_at = RESOLVED, now
+    waiting = select(Delivery).where(Delivery.alert_id == alert.id, Delivery.state == "pending")
+    for row in session.scalars(waiting.with_for_update()):
+        _never_mind(row)
+    session.flush()
+
+
 def ack(alert: Alert, by: str, now: datetime) -> None:
     """Somebody has taken it on; the first one stays."""
     if alert.acked_at is None:

@@ -47,6 +47,7 @@ def test_what_an_answer_means(status: int, body: bytes, fate: Fate) -> None:
 def test_the_master_may_say_how_long_to_wait() -> None:
     assert judge(503, b"", 7, "3").wait_s == 3
     assert judge(503, b"", 7, "99999").wait_s == 60
+    assert judge(503, b"", 7, "²").wait_s is None
     assert judge(503, b"", 7, "Sun, 29 Nov 2026 03:00:00 GMT").wait_s is None
 
 

@@ -1,9 +1,12 @@
 """Which numbers in a log are steps of training, and when they are progress."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.progress import _last_number
 from agent.steps import BAR, BATCH, GLOBAL, STEP, Mark, Rhythm, find
 
 
@@ -107,3 +110,9 @@ def test_the_rate_is_of_late() -> None:
 def test_what_is_reported_grows(steps: list[int]) -> None:
     told = [step for step in progress(*steps) if step is not None]
     assert told == sorted(set(told))
+
+
+def test_a_progress_file_with_digits_of_another_kind_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "progress"
+    path.write_text("41\n²\n", encoding="utf-8")
+    assert _last_number(path) == 41

@@ -4,7 +4,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
+from structlog.testing import capture_logs
 
 from master import jobs, pools
 from master.controller import Controller
@@ -22,6 +23,7 @@ from master.model import (
 from master.runtimes.base import RuntimeFailure
 from notifier.auth import authenticate
 from notifier.clock import rfc3339
+from notifier.model import AlertConfig
 from tests.master.world import FT, World, both
 
 TWO = {"jobSpec": {"replicas": 2}}
@@ -495,3 +497,90 @@ def test_an_agent_that_cannot_be_started_does_not_hold_up_its_pod(world: World) 
     world.runtime.ensure_agent = refuse
     job_id = world.submit()
     assert world.job(job_id).status == "Running"
+
+
+@both
+def test_rules_of_an_older_version_hold_back_neither_decision_nor_recovery(world: World) -> None:
+    job_id = running(world)
+    with world.services.store.write() as session:
+        row = session.get_one(AlertConfig, ("pool", "default"))
+        row.config = {"rules": [{"channels": ["ding"], "quiet_hours": "1１:00-08:00"}]}
+    broken_and_decided(world, job_id)
+    assert world.job(job_id).run == 1
+    world.train(job_id, 6, 8)
+    [event] = world.events(job_id)
+    assert event.recovered_at is not None
+    assert world.told()[1:] == [("jobFT", "firing"), ("jobRecovered", "resolved")]
+
+
+def test_what_cannot_be_told_at_all_is_kept_and_the_job_goes_on(world: World) -> None:
+    job_id = running(world)
+    with world.services.store.write() as session:
+        session.execute(text("update alert_configs set config = '{'"))  # as a broken disk leaves it
+    with capture_logs() as logged:
+        broken_and_decided(world, job_id)
+        world.train(job_id, 6, 8)
+    assert world.job(job_id).run == 1
+    [event] = world.events(job_id)
+    assert event.recovered_at is not None
+    [alert] = [alert for alert in world.alerts() if alert.event_id == event.id]
+    assert (alert.status, alert.why.partition(":")[0]) == ("resolved", "told nobody")
+    assert "not_told" in [entry["event"] for entry in logged]
+    assert world.told() == [("jobRunning", "firing")]
+
+
+def open_alerts(world: World) -> list[str]:
+    return [alert.item for alert in world.alerts() if alert.status == "firing"]
+
+
+@both
+def test_a_job_that_succeeded_leaves_no_alert_open(world: World) -> None:
+    job_id = running(world)
+    world.runtime.pods[world.pods(job_id)[0].id].agent = None
+    world.settle()
+    assert open_alerts(world) == ["agentLost"]
+    told = world.told()
+    for pod in world.pods(job_id):
+        world.runtime.exit(pod.id, code=0)
+    world.wait(2)
+    assert world.job(job_id).status == "Succeeded"
+    assert open_alerts(world) == []
+    assert world.told() == [*told, ("jobSucceed", "firing")]
+
+
+def test_a_job_that_was_stopped_leaves_no_alert_open(world: World) -> None:
+    job_id = running(world)
+    broken_and_decided(world, job_id)
+    assert open_alerts(world) == ["jobFT"]
+    world.stop(job_id)
+    world.wait(1)
+    assert open_alerts(world) == []
+
+
+def test_of_a_job_that_gave_up_only_the_last_word_is_open_until_the_job_is_deleted(world: World) -> None:
+    job_id = running(world, faultToleranceArgs="--max-restarts=1")
+    for _ in range(2):
+        broken_and_decided(world, job_id)
+        world.beat(job_id, 3)
+        world.wait(10)
+    assert open_alerts(world) == ["jobGaveUp"]
+    with world.services.store.write() as session:
+        jobs.delete(session, session.get_one(Job, job_id), "admin", world.now)
+    world.wait(2)
+    assert open_alerts(world) == []
+
+
+def test_a_lost_agent_is_no_open_matter_once_its_pod_is_gone(world: World) -> None:
+    job_id = running(world)
+    pod = world.pods(job_id)[0]
+    with world.services.store.write() as session:
+        session.get_one(Pod, pod.id).agent_started_at = None
+    world.runtime.ensure_agent = lambda _ref, _access: None  # it cannot be started again
+    world.runtime.pods[pod.id].agent = None
+    world.settle()
+    assert open_alerts(world) == ["agentLost"]
+    kill_rank(world, job_id)
+    world.settle()
+    world.wait(4)
+    assert world.job(job_id).run == 1
+    assert next(alert.status for alert in world.alerts() if alert.item == "agentLost") == "resolved"

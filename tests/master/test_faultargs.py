@@ -156,7 +156,7 @@ def test_accepted(text: str, setting: str, value: object) -> None:
                 "minutes",
                 id=f"minutes {value}",
             )
-            for value in ("0", "-1", "nan", "inf", "1e9", "soon", "")
+            for value in ("0", "-1", "nan", "inf", "1e9", "soon", "", "１", "1_0", "1.５")
         ),
         pytest.param("--custom-log-patterns=", "--custom-log-patterns", "1 to 500", id="empty pattern"),
         pytest.param(
