@@ -15,6 +15,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from notifier.border import Border
+
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = "5"
 _IN_BODY = {"body"}
@@ -82,7 +84,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(DBAPIError, _database)
     app.add_exception_handler(PoolTimeoutError, _unavailable)
-    app.add_exception_handler(Exception, _unexpected)
+    app.add_middleware(Border, answer=_unexpected)
 
 
 async def _problem(_request: Request, error: Exception) -> Response:

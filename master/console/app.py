@@ -16,6 +16,7 @@ from master.console.render import HEADERS, page
 from master.console.session import Refused, SignInFirst, words_of
 from master.controller import Controller
 from notifier.api.deps import Services
+from notifier.border import Border
 from notifier.problems import Problem
 
 MAX_FORM = 16 * 1024
@@ -50,7 +51,7 @@ def _console(services: Services, controller: Controller) -> FastAPI:
     console.add_exception_handler(HTTPException, _http)
     console.add_exception_handler(RequestValidationError, _invalid)
     console.add_exception_handler(DBAPIError, _database)
-    console.add_exception_handler(Exception, _unexpected)
+    console.add_middleware(Border, answer=_unexpected)
     return console
 
 

@@ -1,0 +1,77 @@
+"""An error of ours: one answer, one line in the log without its words, and none of it in the server's own."""
+
+import logging
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from notifier import problems
+from tests.conftest import wait_for
+
+CANARY = "hunter2"
+
+
+@pytest.fixture
+def app() -> FastAPI:
+    app = FastAPI()
+    problems.install(app)
+
+    @app.get("/wrong")
+    def wrong() -> None:
+        raise RuntimeError(CANARY) from ValueError(CANARY)
+
+    @app.get("/half")
+    def half() -> StreamingResponse:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"half"
+            raise RuntimeError(CANARY)
+
+        return StreamingResponse(pieces())
+
+    return app
+
+
+@contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """Its log is whole once the block is left."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    wait_for(lambda: server.started)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+def only(lines: list[EventDict]) -> EventDict:
+    (line,) = [line for line in lines if line["log_level"] == "error"]
+    return line
+
+
+def test_it_is_answered_and_logged_once_without_its_words(
+    app: FastAPI, caplog: pytest.LogCaptureFixture
+) -> None:
+    with capture_logs() as lines, caplog.at_level(logging.INFO), served(app) as url:
+        answer = httpx.get(f"{url}/wrong")
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+    line = only(lines)
+    assert (line["event"], line["error"], line["path"]) == ("request_failed", "RuntimeError", "/wrong")
+    assert "in wrong" in line["where"]
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+    assert CANARY not in caplog.text + str(lines) + answer.text
+
+
+def test_an_answer_that_has_begun_breaks_off(app: FastAPI, caplog: pytest.LogCaptureFixture) -> None:
+    lost = pytest.raises(httpx.RemoteProtocolError)
+    with capture_logs() as lines, caplog.at_level(logging.INFO), served(app) as url, lost:
+        httpx.get(f"{url}/half")
+    assert only(lines)["event"] == "request_failed"
+    assert CANARY not in caplog.text + str(lines)
