@@ -1,9 +1,10 @@
 """The delivery log: what was told to whom, and where it was not, why. Rows become documents here."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from pydantic import Field
 from sqlalchemy import ColumnElement, Select, or_, select
@@ -31,7 +32,15 @@ class RecipientDocument(Document):
     to: str
     outcome: str
     code: str | None
-    message_id: str | None = Field(default=None, description="the provider's")
+
+
+class SentRecipientDocument(RecipientDocument):
+    """Of whom the provider gave its message an id of its own."""
+
+    message_id: str
+
+
+Recipients = list[SentRecipientDocument | RecipientDocument]
 
 
 class DeliveryDocument(Document):
@@ -59,7 +68,7 @@ class DeliveryDocument(Document):
     next_attempt_at: Moment | None
     expires_at: Moment
     error: ErrorDocument | None
-    recipients: list[RecipientDocument]
+    recipients: Recipients
     provider_message_id: str | None
     merged_into: str | None
     digest_of: list[str] | None
@@ -72,7 +81,12 @@ class MessageDocument(Document):
     title: str
     text: str
     format: str
-    params: dict[str, str] | None = Field(default=None, description="of a provider's template")
+
+
+class TemplatedMessageDocument(MessageDocument):
+    """`params`: what was put into the provider's template."""
+
+    params: dict[str, str]
 
 
 class AttemptDocument(Document):
@@ -90,13 +104,15 @@ class AttemptDocument(Document):
     provider_code: str | None
     provider_message: str | None
     possible_duplicate: bool
-    recipients: list[RecipientDocument]
+    recipients: Recipients
     request: str | None
     response: str | None
 
 
 class FullDeliveryDocument(DeliveryDocument):
-    message: MessageDocument | None = Field(description="null: not rendered yet, or expunged")
+    message: TemplatedMessageDocument | MessageDocument | None = Field(
+        description="null: not rendered yet, or expunged"
+    )
     attempts: list[AttemptDocument]
 
 
@@ -216,7 +232,7 @@ def _document(row: Delivery, members: list[str] | None) -> DeliveryDocument:
         next_attempt_at=row.next_attempt_at,
         expires_at=row.expires_at,
         error=_error(row),
-        recipients=[RecipientDocument(**recipient) for recipient in row.recipients],
+        recipients=_recipients(row.recipients),
         provider_message_id=row.provider_message_id,
         merged_into=row.merged_into,
         digest_of=(members or []) if row.is_digest else None,
@@ -235,12 +251,19 @@ def _error(row: Delivery) -> ErrorDocument | None:
 def _message(row: Delivery) -> MessageDocument | None:
     if row.message is None:
         return None
-    return MessageDocument(
-        title=row.message["title"],
-        text=row.message["text"],
-        format=row.message.get("format", "text"),
-        params=row.message.get("params"),
-    )
+    shown = {"title": row.message["title"], "text": row.message["text"]}
+    shown["format"] = row.message.get("format", "text")
+    params = row.message.get("params")
+    return TemplatedMessageDocument(**shown, params=params) if params else MessageDocument(**shown)
+
+
+def _recipients(rows: Sequence[Mapping[str, Any]]) -> Recipients:
+    return [
+        SentRecipientDocument(**one)
+        if one.get("message_id")
+        else RecipientDocument(to=one["to"], outcome=one["outcome"], code=one["code"])
+        for one in rows
+    ]
 
 
 def _attempt(row: Attempt) -> AttemptDocument:
@@ -257,7 +280,7 @@ def _attempt(row: Attempt) -> AttemptDocument:
         provider_code=row.provider_code,
         provider_message=row.provider_message,
         possible_duplicate=row.possible_duplicate,
-        recipients=[RecipientDocument(**recipient) for recipient in row.recipients],
+        recipients=_recipients(row.recipients),
         request=row.request,
         response=row.response,
     )
