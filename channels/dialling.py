@@ -105,10 +105,13 @@ def _connect(family: socket.AddressFamily, address: tuple[str, int], timeout_s: 
 
 
 def _resolve(host: str, timeout_s: float) -> _Found:
-    host = host.rstrip(".")  # `localhost.` is localhost
-    literal = parse(host.strip("[]"))
-    if literal is not None and "%" not in host:
-        return [(socket.AF_INET if literal.version == 4 else socket.AF_INET6, str(literal))]
+    host = host.rstrip(".").strip("[]")  # `localhost.` is localhost
+    literal = parse(host)
+    if literal is not None:
+        if "%" in host and not literal.is_link_local:
+            raise ForbiddenTarget("only a link-local address takes a zone (%…): leave it out")
+        family = socket.AF_INET if literal.version == 4 else socket.AF_INET6
+        return [(family, host if "%" in host else str(literal))]
     return _in_time(lambda: _lookup(host), timeout_s)
 
 

@@ -4,13 +4,14 @@
 proxies, certificates and passwords from the environment, follow redirects and read answers of any length.
 """
 
+import http.client
 import ssl
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from requests import RequestException, Session, sessions
 
-from channels.transport import MAX_BODY, Network, Response, host_of
+from channels.transport import MAX_BODY, FinalResponse, Network, Response, host_of
 
 CHUNK = 16 * 1024
 
@@ -53,6 +54,7 @@ def cover(rules: Callable[[], Rules | None]) -> None:
     def confined_netrc(url: str, *more: Any) -> Any:
         return netrc(url, *more) if rules() is None else None
 
+    http.client.HTTPConnection.response_class = FinalResponse
     Session.send = confined_send  # type: ignore[method-assign]
     sessions.get_netrc_auth = confined_netrc  # type: ignore[attr-defined, assignment]
 

@@ -1,5 +1,6 @@
 """The network as adapters see it. Targets are checked again at the connection actually dialled."""
 
+import http
 import http.client
 import io
 import json
@@ -32,6 +33,7 @@ MAX_BODY = 64 * 1024
 SAVE_LOOKUP_S = 3.0  # a name that cannot be looked up so long is judged when it is dialled
 CONNECTIONS_PER_HOST = 64
 HOSTS = 512
+MAX_INTERIM = 20
 SCHEMES = ("http", "https")
 
 # They tell whole URLs, keys and all, at DEBUG and on a malformed answer at WARNING.
@@ -201,7 +203,19 @@ class Network:
         return _with_connections(manager, self._guard)
 
 
-class _TimedResponse(http.client.HTTPResponse):
+class FinalResponse(http.client.HTTPResponse):
+    """Passes over interim answers (RFC 9110, 15.2), of which http.client (up to 3.14) knows 100 alone."""
+
+    def _read_status(self) -> tuple[str, int, str]:
+        for _ in range(MAX_INTERIM):
+            version, status, reason = super()._read_status()  # type: ignore[misc]
+            if not (100 < status < 200 and status != http.HTTPStatus.SWITCHING_PROTOCOLS):
+                return version, status, reason
+            http.client.parse_headers(self.fp)
+        raise http.client.HTTPException("nothing but interim answers")
+
+
+class _TimedResponse(FinalResponse):
     """Reads the whole answer within what urllib3 left of the time when it began to wait for it."""
 
     def __init__(

@@ -20,7 +20,7 @@ from channels import confined as module
 from channels.confined import confined
 from channels.standin import Scripted
 from channels.transport import ForbiddenTarget, Network, NotSent, Unanswered
-from tests.channels.test_transport import OK, saying, serving, whole_request
+from tests.channels.test_transport import HINTS, OK, saying, serving, whole_request
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 PUBLIC = Network(timeout_s=2.0)
@@ -101,6 +101,12 @@ def test_a_forbidden_address_is_never_reached(providers, post, host):
 def test_odd_spellings_of_forbidden_addresses(post, host):
     with pytest.raises(ForbiddenTarget), confined(PUBLIC):
         post(f"http://{host}:80/")
+
+
+@pytest.mark.parametrize("post", [*BLOCKING, by_aiohttp])
+def test_an_interim_answer_is_none(post):
+    with serving(saying(HINTS, OK)) as port, confined(network()):
+        assert post(f"http://127.0.0.1:{port}/") == 200
 
 
 @every_stack

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from ipaddress import ip_network
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -77,6 +78,8 @@ def network(**more) -> Network:
         "http://user:pw@8.8.8.8/", "http://8.8.8.8\\@127.0.0.1/", "ftp://8.8.8.8/", "file:///etc/passwd",
         "http://", "http:///x", "//8.8.8.8/", "http://8.8.8.8:0/", "http://8.8.8.8:99999/", "http://a b/",
         "http://8.8.8.8/\r\nX: 1", "gopher://8.8.8.8/", "",
+        "http://[::1%25lo]:8643/", "http://[::1%lo]/", "http://[fe80::1%25eth0]/", "http://[fe80::1%eth0]/",
+        "http://[::ffff:127.0.0.1%25lo]/", "http://127.0.0.1%25lo/", "http://[2606:4700::1111%25lo]/",
     ],
 )  # fmt: skip
 def test_neither_saved_nor_dialled(url):
@@ -86,6 +89,18 @@ def test_neither_saved_nor_dialled(url):
         Network(timeout_s=1.0).request("POST", url, json={})
 
 
+@pytest.mark.parametrize("url", ["smtps://[::1%lo]", "smtp://[::1%25lo]:25", "smtp://[fe80::1%25eth0]"])
+def test_no_mail_server_by_a_zone(url):
+    with pytest.raises(ForbiddenTarget):
+        check_target(url, ())
+    with pytest.raises(ForbiddenTarget):
+        Network().dial(urlsplit(url).hostname, 25, guarded=True, timeout_s=1.0)
+
+
+def test_a_zone_goes_with_a_link_that_the_operator_admits():
+    check_target("http://[fe80::1%25eth0]/", (ip_network("fe80::/10"),))
+
+
 def test_a_public_address_may_be_saved():
     check_target("https://8.8.8.8/hook", ())
     check_target("smtp://user:pw@8.8.8.8:587", ())
@@ -93,6 +108,22 @@ def test_a_public_address_may_be_saved():
 
 def test_a_name_that_does_not_resolve_may_be_saved():
     check_target("https://hooks.nowhere.invalid/x", ())
+
+
+HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
+
+
+def test_interim_answers_are_passed_over():
+    with serving(
+        saying(b"HTTP/1.1 100 Continue\r\n\r\n" + HINTS + b"HTTP/1.1 102 Processing\r\n\r\n" + OK)
+    ) as port:
+        answer = network().request("POST", f"http://127.0.0.1:{port}/", json={})
+    assert (answer.status, answer.body, "link" in answer.headers) == (200, b"{}", False)
+
+
+def test_interim_answers_without_end_are_no_answer():
+    with serving(saying(HINTS * 1000)) as port, pytest.raises(Unanswered):
+        network().request("POST", f"http://127.0.0.1:{port}/", json={})
 
 
 def test_the_operator_admits_a_network():
