@@ -5,6 +5,8 @@ Where a provider honours no escape character, U+200B (nothing to see) breaks the
 
 import re
 
+from channels.graphemes import border
+
 GAP = "\u200b"
 
 _ANSI = re.compile(
@@ -29,6 +31,7 @@ _HOST = re.compile(
     r"|shop|store|club|tech|fun|live|work|link|click|icu|ltd|pro|mobi|asia|hk|tw|jp|kr|sg|uk|us|eu|de|fr|ru|in|tk"
     r"|ml|ga|cf|gq|pw|ly|gl|gg|sh|to|is|im|la|so|zip|mov)(?![\w-]))|(?<=\bwww)\.|(?<=\w)\.(?=[a-z]{2,}[:/][\w/])"
 )
+SHORTEST_PHONE = 7
 _PHONE = re.compile(
     r"(?<![\w.-])(\+\d{2,3}|\d{3}|\d{4}(?=-\d{7}))(?=(?:\d{4,14}|-\d{7,8}|[ -]?\d{3,4}[ -]?\d{4})(?![\w-]))"
 )
@@ -36,6 +39,8 @@ _PHONE = re.compile(
 
 def clean(text: str) -> str:
     """Without escape sequences, control and direction characters; every line break is one newline."""
+    if text.isprintable():  # none of them is
+        return text
     return _INVISIBLE.sub("", _BREAKS.sub("\n", _ANSI.sub("", text)))
 
 
@@ -47,13 +52,17 @@ def writable(text: str) -> str:
 def one_line(text: str, limit: int) -> str:
     """A title: clean, one line, at most `limit` characters."""
     words = " ".join(clean(text).split())
-    return words if len(words) <= limit else words[: limit - 1] + "…"
+    return words if len(words) <= limit else words[: border(words, limit - 1)] + "…"
 
 
 def unlinked(text: str) -> str:
     """Clean text in which addresses and phone numbers can be read but not tapped."""
-    text = _SCHEME.sub(r"\1" + GAP + ":", clean(text))
-    return _PHONE.sub(r"\1" + GAP, _HOST.sub(GAP + ".", text))
+    text = clean(text)
+    if ":" in text:
+        text = _SCHEME.sub(r"\1" + GAP + ":", text)
+    if "." in text:
+        text = _HOST.sub(GAP + ".", text)
+    return _PHONE.sub(r"\1" + GAP, text) if len(text) >= SHORTEST_PHONE else text
 
 
 def unmention(text: str) -> str:
@@ -79,6 +88,7 @@ def wecom(text: str) -> str:
     """For WeCom's markdown, which knows no escape character: look-alikes for `*` and the backtick."""
     text = unlinked(text).replace("*", "∗").replace("`", "ˋ")
     text = text.replace("<", "<" + GAP).replace("]", "]" + GAP).replace("@", "@" + GAP)
+    text += GAP if text.endswith("\\") else ""  # lest it be taken for an escape of our mark
     return _LINE_START.sub(r"\g<1>" + GAP, text)
 
 

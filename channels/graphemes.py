@@ -27,6 +27,24 @@ def graphemes(text: str) -> Iterator[str]:
             start = at
 
 
+def border(text: str, at: int) -> int:
+    """Where a text may be cut so that no more than `at` characters stay: `at`, or a little before it."""
+    if at >= len(text):
+        return len(text)
+    for end in range(at, max(0, at - MAX_GRAPHEME) - 1, -1):
+        if end == 0 or not _continues(text, _start(text, end), end):
+            return end
+    return at
+
+
+def _start(text: str, at: int) -> int:
+    """Where the flag begins whose second half may stand at `at`: flags are counted off in pairs."""
+    start = at
+    while start > 0 and at - start < 2 * MAX_GRAPHEME and _is_flag(text[start - 1]):
+        start -= 1
+    return at - 1 - (at - start - 1) % 2 if start < at else at - 1
+
+
 def _continues(text: str, start: int, at: int) -> bool:
     """Whether the character at `at` belongs to the one that began at `start`."""
     char, before = text[at], text[at - 1]

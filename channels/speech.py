@@ -4,10 +4,11 @@ import re
 import unicodedata
 
 from channels.escaping import clean, unlinked
+from channels.graphemes import border
 
 MAX_NUMBER = 12  # digits, one by one
 _PICTOGRAPHS = re.compile(
-    "[\U0001f000-\U0001faff\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2b00-\u2bff\ufe0e\ufe0f\u200d]"
+    "[\U0001f000-\U0001faff\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2b00-\u2bff\ufe0e\ufe0f\u20e3\u200d]"
 )
 _ADDRESS = re.compile(r"(?i)\b[a-z][a-z+.-]*://\S*|\bwww\.\S+|\S+@\S+\.\S+")
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s?[%％]")
@@ -53,7 +54,7 @@ def tidy(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     end = max(text.rfind(stop, 0, limit) for stop in "。.")
-    return text[: end + 1 if end > 0 else limit]
+    return text[: end + 1 if end > 0 else border(text, limit)]
 
 
 def _stop(run: str) -> str:
@@ -63,4 +64,4 @@ def _stop(run: str) -> str:
 
 
 def _is_spoken(char: str) -> bool:
-    return char.isalnum() or char in "，。、？！,.?! " or unicodedata.combining(char) > 0
+    return char.isalnum() or char in "，。、？！,.?! " or unicodedata.category(char)[0] == "M"

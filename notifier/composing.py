@@ -22,6 +22,7 @@ COLOURS = {"info": "#3056d3", "warning": "#d98a00", "error": "#b42318", "critica
 RESOLVED_COLOUR = "#12805c"
 FIRING = "firing"
 PLAIN_FORMATS = ("text", "sms", "speech")  # a message's `plain` is its `text`
+WITHOUT_LINK = ("sms", "speech")  # providers refuse addresses, and nobody can listen to one
 SMS_LENGTH = {"zh": 70, "en": 160}  # one text message
 SMS_DIGEST_LENGTH = {"zh": 268, "en": 612}  # four
 SPEECH_LENGTH = 350  # Tencent's longest variable
@@ -80,8 +81,14 @@ class Composition:
             plain, text = self._body(PLAIN, facts), self._body(form, facts)
             sheet = None if "alerts" in facts else self._sheet(facts)
             return self._put(facts, document, text=text, plain=plain, sheet=sheet)
-        text = self._shortened(self._body(form if form.suffix != "txt" else PLAIN, facts), "alerts" in facts)
-        return self._put(facts, document, text=text, plain=text)
+        text = self._shortened(self._body(form, facts), "alerts" in facts)
+        plain = self._body(PLAIN, facts) if form.suffix == "txt" and self._has_marks else text
+        return self._put(facts, document, text=text, plain=plain)
+
+    @property
+    def _has_marks(self) -> bool:
+        """Whether plain text has to be made literal for this adapter."""
+        return type(self.adapter).escape is not Adapter.escape
 
     def _in_own_words(self, facts: Facts, document: Mapping[str, Any]) -> Message | None:
         """The user's templates filled; nothing, and the error noted, if they fail."""
@@ -111,7 +118,7 @@ class Composition:
             title=facts["title"],
             severity=severity_of(self.view.severity),
             status=self.view.status,
-            link=facts["link"],
+            link=None if self.adapter.format in WITHOUT_LINK else facts["link"],
             link_label=self.speaker.words["labels"]["link"],
             thread=self.view.thread,
             document=document,
@@ -179,14 +186,14 @@ class Composition:
             lines += [f"{one['time']} {one['title']}", one["line"]]
         lines.append(self.speaker.words["template_failed"].format(error=self.border.errors[-1][:200]))
         said = (line if isinstance(line, Link) else form.escape(str(line)) for line in lines if line)
-        return "\n".join(said)[:MAX_OUTPUT]
+        return clip("\n".join(said), MAX_OUTPUT)
 
 
 @cache
 def _escape(adapter: Adapter, form: str, language: str) -> Callable[[str], str]:
     """How values are made literal; in what is read aloud, made words."""
     if form == "sms":
-        return lambda text: adapter.escape(speech.sms(text))
+        return lambda text: speech.sms(adapter.escape(text))
     if form == "speech":
-        return lambda text: adapter.escape(speech.spoken(text, language))
+        return lambda text: speech.spoken(adapter.escape(text), language)
     return adapter.escape

@@ -20,6 +20,7 @@ from notifier.templating_child import MAX_OUTPUT, UNSAFE_FILTERS
 from notifier.wording import AlertView, Link, Speaker, clip, one_line
 
 T = TypeVar("T")
+SHORT = 80  # characters that are likely to come again
 FOLDER = templates.__path__[0]
 
 
@@ -91,10 +92,13 @@ def _template(names: tuple[str, ...], form: Form, folder: str) -> Template:
 def _environment(escape: Callable[[str], str], folder: str) -> ImmutableSandboxedEnvironment:
     """Every value is made literal on its way into the text; only our own links and marks pass as they are."""
 
+    remembered = lru_cache(maxsize=4096)(escape)  # labels, names, nodes
+
     def literal(value: Any) -> str:
         if isinstance(value, Link | Raw):
             return str(value)
-        return escape("" if value is None else str(value))
+        text = "" if value is None else str(value)
+        return remembered(text) if len(text) <= SHORT else escape(text)
 
     environment = ImmutableSandboxedEnvironment(
         loader=FileSystemLoader(folder),

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from channels import escaping
 from channels.base import Severity
+from channels.graphemes import border
 
 LANGUAGES = ("zh", "en")
 MAX_LINE = 300
@@ -172,7 +173,7 @@ def text(value: object) -> str:
         said = value if isinstance(value, str) else str(value)
     except ValueError:  # a number of thousands of digits
         return "…"
-    said = said[:MAX_READ]
+    said = said[: border(said, MAX_READ)]
     return (said if said.isprintable() else escaping.clean(said)).strip()
 
 
@@ -181,4 +182,5 @@ def one_line(value: object, limit: int = MAX_LINE) -> str:
 
 
 def clip(words: str, limit: int) -> str:
-    return words if len(words) <= limit else words[: limit - 1] + "…"
+    """At most `limit` characters, and none of them half."""
+    return words if len(words) <= limit else words[: border(words, limit - 1)] + "…"

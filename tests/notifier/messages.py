@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from channels.registry import ADAPTERS
 from notifier.items import ITEMS
 from notifier.rendering import AlertView, Rendered
 
@@ -44,6 +45,9 @@ EVENT: dict[str, Any] = {
         {"rank": 11, "node": "node-2", "source": "agent", "text": "torch.AcceleratorError: CUDA error"},
     ],
 }  # fmt: skip
+# Kinds that tell all there is, and those that tell the gist.
+FULL = tuple(kind for kind in ADAPTERS if ADAPTERS[kind].format not in ("sms", "speech"))
+SHORT = tuple(kind for kind in ADAPTERS if kind not in FULL)
 LABELS = {
     "agentLost": {"pod": "worker-1", "node": "node-2"},
     "nodeFT": {"node": "node-2"},

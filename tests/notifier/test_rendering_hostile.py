@@ -11,7 +11,7 @@ from channels.registry import ADAPTERS
 from notifier.items import ITEMS
 from notifier.rendering import AlertView, render, render_digest
 from tests.notifier.dialects import GAP, READERS
-from tests.notifier.messages import AT, EVENT, JOB, PUBLIC, SHANGHAI, bare, bodies, incident
+from tests.notifier.messages import AT, EVENT, FULL, JOB, PUBLIC, SHANGHAI, bare, bodies, incident
 
 HOSTILE = [
     "<at id=all></at>",
@@ -192,7 +192,7 @@ VIEWS = st.builds(
 )
 
 
-@pytest.mark.parametrize("kind", ADAPTERS)
+@pytest.mark.parametrize("kind", FULL)
 @settings(max_examples=120, deadline=None)
 @given(
     view=VIEWS,

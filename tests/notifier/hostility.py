@@ -1,0 +1,379 @@
+"""Any alert on any channel: what is made of it, and all that must be true of that.
+
+`GIVEN` makes the inputs, `faults` says what is wrong. The tests try a few; `bench/hostile.py` tries many.
+"""
+
+import email
+import email.policy
+import json
+import random
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from hypothesis import strategies as st
+
+from channels.base import ChannelConfig, Message, Part
+from channels.cutting import shortened
+from channels.email import compose
+from channels.feishu import SIGNED
+from channels.registry import ADAPTERS
+from channels.standin import dingtalk, feishu, wecom
+from channels.standin.robots import Request, Robot
+from channels.transport import encode
+from notifier.items import ITEMS
+from notifier.rendering import OwnWords, Rendered, render, render_digest
+from notifier.wording import AlertView, words_of
+from tests.notifier.dialects import GAP, READERS, Seen
+from tests.notifier.messages import AT, EVENT, JOB, PUBLIC, SHANGHAI, bare
+
+KEYWORD = "告警"
+MOBILE, USER = "13800001111", "zhangsan"
+CALLED = {MOBILE, USER, "ou_abc", "all", "@all"}
+NOW = datetime(2026, 9, 4, tzinfo=UTC)
+PLAYED: Mapping[str, ModuleType] = {"dingtalk": dingtalk, "wecom": wecom, "feishu": feishu}
+OWN_TAGS = {"html", "body", "div", "h2", "p", "b", "br", "table", "tr", "td", "a", "pre", "span"}
+LINK = f"{PUBLIC}/jobs/job_1"
+MAIL_HEADERS = {
+    "From", "To", "Cc", "Subject", "Date", "Message-ID", "In-Reply-To", "References", "Auto-Submitted",
+    "List-Id", "X-Priority", "Importance", "MIME-Version", "Content-Type", "Content-Transfer-Encoding",
+}  # fmt: skip
+
+# Each of them is one character to a reader.
+CLUSTERS = (
+    "👩‍👩‍👧", "🇨🇳", "🇩🇪", "e\u0301", "각", "\u1100\u1161\u11a8", "क्षि",
+    "👍🏽", "❤️", "நி", "ก็", "1️⃣", "o\u0302\u0323",
+)  # fmt: skip
+_CLUSTER = re.compile("|".join(sorted(map(re.escape, CLUSTERS), key=len, reverse=True)))
+_PIECES = set("".join(CLUSTERS)) - set("eo1ก각")
+HOSTILE = (
+    "<at id=all></at>", '<at user_id="all">all</at>', "<@all>", "<@zhangsan>", "@all @13911112222",
+    "@here", "[sign in](https://evil.example)", "[a\nb](https://evil.com)",
+    "![x](https://evil.com/x.png)", "<https://evil.com>", "[x]: https://evil.com",
+    "see https://evil.com/login?x=1", "www.evil.com", "evil.cn/pay", "call 13911112222",
+    "<script>alert(1)</script>", "</pre><img src=x onerror=alert(1)>",
+    '"><a href="https://evil.com">x</a>', '<font color="warning">x',
+    "**bold** `code` ~~gone~~ __under__", "```\nfence\n```", "# h\n> q\n- l\n1. n\n---",
+    "| a | b |\n| - | - |", "&lt;at id=all&gt; &#60;at&#62;", "\\[x\\](https://evil.com) \\",
+    "{{ 7*7 }} {% raw %} {# #}", "{count} {0.__class__} %s %(x)s",
+    "\x1b[31mred\x1b[0m \u202eevil\u202c \x00 \u200b \ud800", "r\rn\nls\u2028ps\u2029", ":DONE: :smile:",
+    "\r\nBcc: evil@evil.com", "**", "*", "\\", "](", "<", ">", "&", "@", "[查看详情]", "\ue000\ue001",
+)  # fmt: skip
+_TAPPABLE = re.compile(
+    r"(?i)\b(?:https?|ftp|tel|mailto)://?\S|\bwww\.\w|(?<![\w.])[\w-]+\.(?:com|cn|net|org|io|top|xyz|ru)(?![\w.-])"
+    r"|(?<![\w.-])1[3-9]\d{9}(?!\w)"
+)
+_SPOKEN_MARKS = set("，。、？！,.?! ")
+_BOLD = re.compile(r"\\.|\*\*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Given:
+    """One input. `is_sound`: culprit and decision are as usual; `is_clusters`: its words are CLUSTERS."""
+
+    views: tuple[AlertView, ...]
+    language: str
+    own: OwnWords | None
+    is_plain: bool
+    is_shortened: bool
+    is_sound: bool
+    is_clusters: bool
+    is_folded: bool
+
+
+OWN = (
+    OwnWords(
+        "{{ job }}: {{ what }}",
+        "**{{ headline }}** {{ reason }}\n{{ text }}\n[x]({{ link }}) {{ labels }}",
+    ),
+    OwnWords(
+        "",
+        "{% for n, v in labels %}{{ n }}={{ v }} {% endfor %}.{% for e in evidence %}\n> {{ e }}{% endfor %}",
+    ),
+)  # fmt: skip
+_WORDS = st.lists(st.text(max_size=24) | st.sampled_from(HOSTILE), max_size=4).map("".join)
+
+
+@st.composite
+def _given(draw: st.DrawFn) -> Given:
+    words, seed = [draw(_WORDS), draw(_WORDS)], draw(st.integers(0, 2**48))
+    return _made(words, random.Random(seed))  # noqa: S311
+
+
+GIVEN = _given()
+
+
+def _made(words: list[str], chance: random.Random) -> Given:
+    is_clusters = chance.random() < 0.06
+    if is_clusters:
+        words = ["".join(chance.choices(CLUSTERS, k=chance.choice((1, 9, 9, 60, 200, 1000)))) for _ in words]
+    elif chance.random() < 0.06:
+        words = [one * chance.choice((9, 9, 30, 300)) for one in words]
+    is_sound = chance.random() < 0.5
+    count = 1 if chance.random() < 0.9 else 60 if chance.random() < 0.02 else chance.choice((2, 2, 3, 9))
+    own = chance.choice(OWN) if chance.random() < 0.05 else None
+    views = tuple(_view(words, chance, is_sound, is_clusters, number) for number in range(count))
+    return Given(
+        views,
+        chance.choice(("zh", "en")),
+        own,
+        is_plain=chance.random() < 0.2,
+        is_shortened=chance.random() < 0.05,
+        is_sound=is_sound,
+        is_clusters=is_clusters and own is None,
+        is_folded=chance.random() < 0.1,
+    )
+
+
+def _view(
+    words: list[str], chance: random.Random, is_sound: bool, is_clusters: bool, number: int
+) -> AlertView:
+    def any_of(usual: Any) -> Any:
+        """The usual, or something that nobody expects there."""
+        strange = () if is_clusters else (None, 7, [words[0]], {"zh": words[1]})
+        odd = chance.choice((words[0], words[1], words[0] + words[1], *strange))
+        return usual if chance.random() < 0.4 else odd
+
+    event: Any = {name: any_of(value) for name, value in EVENT.items() if chance.random() < 0.9}
+    event["evidence"] = [
+        {name: any_of(name) for name in ("rank", "node", "source", "text")} for _ in range(4)
+    ]
+    if is_sound:
+        event |= {"culprit": EVENT["culprit"], "decision": EVENT["decision"] | {"why": any_of("x")}}
+    return bare(
+        chance.choice((*ITEMS, "custom", "custom")),
+        alert_id=f"alr_{number}",
+        severity=chance.choice(("info", "warning", "error", "critical", words[0])),
+        status=chance.choice(("firing", "firing", "firing", "resolved")),
+        title=any_of("disk full"),
+        text=any_of("df says 97 %"),
+        scope=any_of("default/research"),
+        created_at=AT + timedelta(seconds=number),
+        resolved_at=AT + timedelta(minutes=2),
+        labels={str(any_of("team")): any_of("nlp") for _ in range(3)},
+        job={**JOB, "name": any_of("llm"), "run": any_of(1)},
+        event=event if is_sound or chance.random() < 0.8 else None,
+        thread="alr_1",
+    )
+
+
+@cache
+def channels() -> tuple[tuple[str, ChannelConfig], ...]:
+    """A channel of each kind, and of each robot one that calls people and one that does not."""
+    robot, account = "https://robot.example/hook?access_token=x", {"to": ["+8613800001111"]}
+    twilio = {
+        "provider": "twilio", "credentials": {"account_sid": f"AC{'0' * 32}", "auth_token": "t" * 32},
+        "from": "+15005550006", **account,
+    }  # fmt: skip
+    given = [
+        ("dingtalk", {"webhook_url": robot, "keyword": KEYWORD, "at_mobiles": [MOBILE], "at_all": True}),
+        ("dingtalk", {"webhook_url": robot, "keyword": KEYWORD}),
+        ("wecom", {"webhook_url": robot, "mentioned_user_ids": [USER], "mentioned_mobiles": [MOBILE]}),
+        ("feishu", {"webhook_url": robot, "secret": "x", "keyword": KEYWORD, "at_open_ids": ["ou_abc"]}),
+        ("email", {"to": ["ops@example.org"], "from": "f@example.org", "smtp_url": "smtp://mail.example"}),
+        ("webhook", {"url": "https://hook.example"}),
+        ("webhook", {"url": "https://hook.example", "format": "alertmanager"}),
+        ("sms", twilio),
+        ("phone", twilio),
+        ("apprise", {"url": "ntfys://ntfy.example/topic"}),
+    ]
+    return tuple((kind, ADAPTERS[kind].Config.model_validate(one)) for kind, one in given if kind in ADAPTERS)
+
+
+def faults(given: Given) -> Iterator[str]:
+    """What is wrong with what is made of it, on every channel."""
+    told: dict[str, Rendered] = {}
+    for kind, config in channels():
+        try:
+            rendered = told.get(kind) or _rendered(given, kind)
+            told[kind] = rendered
+            message = replace(rendered.message, is_plain=given.is_plain)
+            message = shortened(message) if given.is_shortened else message
+            parts = ADAPTERS[kind].parts(message, config)
+            found = list(_Look(given, kind, config, message, rendered, parts).faults())
+        except Exception as error:  # noqa: BLE001  whatever it is, it is a fault
+            where = error.__traceback__
+            while where is not None and where.tb_next is not None:
+                where = where.tb_next
+            line = f"{where.tb_frame.f_code.co_filename}:{where.tb_lineno}" if where is not None else ""
+            found = [f"{type(error).__name__}: {error} at {line}"]
+        yield from (f"{kind}: {one}" for one in found)
+
+
+def _rendered(given: Given, kind: str) -> Rendered:
+    how = (ADAPTERS[kind], given.language, SHANGHAI, PUBLIC, given.own)
+    if len(given.views) > 1:
+        return render_digest(given.views, "dlv_9", *how)
+    return render(given.views[0], *how)
+
+
+@dataclass(frozen=True)
+class _Look:
+    given: Given
+    kind: str
+    config: Any
+    message: Message
+    rendered: Rendered
+    parts: list[Part]
+
+    def faults(self) -> Iterator[str]:
+        if self.rendered.template_error is not None:
+            yield f"the template failed: {self.rendered.template_error}"
+        if not 1 <= len(self.parts) <= 3:
+            yield f"{len(self.parts)} parts"
+        if [(part.n, part.of) for part in self.parts] != [
+            (n + 1, len(self.parts)) for n in range(len(self.parts))
+        ]:
+            yield "parts are not numbered"
+        if "\n" in self.message.title or len(self.message.title) > 200:
+            yield "the title is no short line"
+        for part in self.parts:
+            yield from getattr(self, f"_{self.kind}", self._plain_text)(part)
+        yield from self._whole()
+
+    def _whole(self) -> Iterator[str]:
+        sent = "\n".join(_strings(part.payload) for part in self.parts)
+        if self.given.is_clusters and _PIECES & set(_CLUSTER.sub("", sent.replace(GAP, ""))):
+            yield "a character is cut in two"
+        if self.kind in ("sms", "phone") or self.given.own is not None or self.given.is_shortened:
+            return
+        if LINK not in sent:
+            yield "the link is lost"
+        one = len(self.given.views) == 1 and self.given.is_sound and self.message.status == "firing"
+        words = words_of(self.given.language)["actions"]["restart_job"]
+        if one and self.given.views[0].item != "jobRecovered" and not ("node-2" in sent and words in sent):
+            yield "culprit or decision is lost"
+
+    def _dingtalk(self, part: Part) -> Iterator[str]:
+        yield from self._robot(part, dict(part.payload))
+        if self.kind != "dingtalk" or self.given.is_folded or part.payload["msgtype"] != "actionCard":
+            yield from self._read(_marked_up(part), part.payload["msgtype"] == "text")
+
+    _wecom = _dingtalk
+
+    def _feishu(self, part: Part) -> Iterator[str]:
+        signed = {**part.payload, **SIGNED}
+        if len(encode(signed)) > 20_000:
+            yield f"{len(encode(signed))} bytes"
+        yield from self._robot(part, dict(part.payload))
+        yield from self._read(_marked_up(part))
+
+    def _robot(self, part: Part, payload: dict[str, Any]) -> Iterator[str]:
+        body = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        request = Request("POST", "/", {}, {"content-type": "application/json"}, body)
+        robot = Robot(self.kind, "x", "x", keyword=getattr(self.config, "keyword", None))
+        reply = PLAYED[self.kind].judge(request, robot, NOW.timestamp())
+        if not reply.is_accepted:
+            yield f"part {part.n} is refused: {dict(reply.body)}"
+        if set(reply.called) - CALLED:
+            yield f"calls {reply.called}"
+
+    def _read(self, text: str, is_plain: bool = False) -> Iterator[str]:
+        """As the provider's client shows it."""
+        ours = [f"@{MOBILE}", f"<@{USER}>", "<at id=ou_abc></at>", '<at user_id="ou_abc"></at>']
+        for one in ours:
+            text = text.replace(one, "")
+        if self.given.is_plain or is_plain:
+            yield from self._plain(text)
+            return
+        seen: Seen = READERS[self.kind](text)
+        if set(seen.links) - {LINK}:
+            yield f"links to {set(seen.links) - {LINK}}"
+        if seen.tags or seen.calls:
+            yield f"tags {seen.tags} calls {seen.calls}"
+        label = words_of(self.given.language)["labels"]["link"]
+        if text.count(f"[{label}]") != text.count(f"[{label}]({LINK})") + text.count(f"[{label}]{GAP}"):
+            yield "a link is cut in two"
+        if self.given.own is None and any(self._is_odd(line) for line in text.split("\n")):
+            yield "bold is left open"
+        yield from _tappable(text)
+
+    def _is_odd(self, line: str) -> bool:
+        marks = _BOLD.findall(line) if self.kind == "dingtalk" else re.findall(r"\*\*", line)
+        return marks.count("**") % 2 == 1
+
+    def _plain(self, text: str) -> Iterator[str]:
+        if re.search(r"@\w|<@|<at\b", text):
+            yield "plain text calls somebody"
+        yield from _tappable(text)
+
+    def _email(self, part: Part) -> Iterator[str]:
+        if not self.given.is_folded:  # which takes longer than all else together
+            html = part.payload.get("html", "")
+            yield from _tappable(re.sub(r"<[^>]*>", " ", html) + part.payload["text"])
+            return
+        content = compose(part, self.config, "f@example.org", NOW).as_bytes()
+        mail = email.message_from_bytes(content, policy=email.policy.default)
+        if set(mail.keys()) - MAIL_HEADERS or mail["To"] != "ops@example.org":
+            yield f"headers {set(mail.keys()) - MAIL_HEADERS}"
+        html = mail.get_body(("html",))
+        if html is not None:
+            seen = READERS["email"](html.get_content())
+            if set(seen.links) - {LINK} or set(seen.tags) - OWN_TAGS:
+                yield f"links {seen.links} tags {set(seen.tags) - OWN_TAGS}"
+            yield from _tappable(re.sub(r"<[^>]*>", " ", html.get_content()))
+        text = mail.get_body(("plain",))
+        if text is None or not text.get_content().strip():
+            yield "no text part"
+        else:
+            yield from _tappable(text.get_content())
+
+    def _webhook(self, part: Part) -> Iterator[str]:
+        if not isinstance(json.loads(encode(part.payload)), dict):
+            yield "is no document"
+
+    def _sms(self, part: Part) -> Iterator[str]:
+        text = str(part.payload["text"])
+        most = {"zh": 70, "en": 160}[self.given.language] if len(self.given.views) == 1 else 612
+        if self.given.own is None and not 1 <= len(text) <= most:
+            yield f"{len(text)} characters"
+        yield from _tappable(text)
+
+    def _phone(self, part: Part) -> Iterator[str]:
+        text = str(part.payload["text"])
+        if self.given.own is not None or self.given.is_shortened:
+            return
+        if not 1 <= len(text) <= 350:
+            yield f"{len(text)} characters"
+        odd = {char for char in text if not (char.isalnum() or char in _SPOKEN_MARKS)}
+        if {char for char in odd if not re.match(r"\w|[\u0300-\uffff]", char)}:
+            yield f"symbols that nobody speaks: {odd}"
+
+    def _plain_text(self, part: Part) -> Iterator[str]:
+        yield from self._plain(_strings(part.payload))
+
+
+def _marked_up(part: Part) -> str:
+    """What a client parses: not the title of DingTalk's preview or of Feishu's header."""
+    payload = dict(part.payload)
+    form = next(
+        (payload[name] for name in ("markdown", "actionCard", "text", "content") if name in payload), None
+    )
+    if isinstance(form, Mapping):
+        return str(form.get("content") or form.get("text"))
+    return "\n".join(_strings(one) for one in payload["card"]["elements"])
+
+
+def _strings(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return (
+            "\n".join(_strings(one) for name, one in value.items() if name not in ("tag", "msgUuid", "url"))
+            + "".join(
+                f"\n{one}" for name, one in value.items() if name == "url" and value.get("tag") != "button"
+            )
+            + (f"\n{value['url']}" if value.get("tag") == "button" else "")
+        )
+    if isinstance(value, list | tuple):
+        return "\n".join(_strings(one) for one in value)
+    return ""
+
+
+def _tappable(text: str) -> Iterator[str]:
+    for found in _TAPPABLE.findall(text.replace(LINK, " ")):
+        yield f"can be tapped: {found}"
