@@ -19,7 +19,7 @@ from master.lifecycle import FINAL, JobStatus, is_final
 from master.model import Job, Pod, Recovery, Run
 from master.podcare import RECOVERY_GRACE, STOP_GRACE, end, start_pending, status_of, watch
 from master.runs import is_over, pods_of
-from master.runtimes.base import Runtime, RuntimeFailure
+from master.runtimes.base import ELSEWHERE, Runtime, RuntimeFailure
 from notifier.api.deps import Services
 from notifier.clock import utcnow
 
@@ -60,6 +60,7 @@ class Controller:
         self._woken = threading.Event()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
+        self._trouble: dict[tuple[str, str], str] = {}
         self._looked_at: datetime | None = None
         self._listening_since: datetime | None = None
 
@@ -109,12 +110,22 @@ class Controller:
         except NotLeader:
             log.warning("not_leader_any_more", pool=self._pool)
         except RuntimeFailure as error:
-            log.warning("runtime_failed", what=what, name=name, why=str(error))
+            if self._is_news(what, name, str(error)):
+                log.warning("runtime_failed", what=what, name=name, why=str(error))
             endings.note_reason(self._hands, name, str(error))
         except (DBAPIError, PoolTimeoutError) as error:
             log.warning("database_failed", what=what, name=name, why=type(error).__name__)
-        except Exception:
-            log.exception("care_failed", what=what, name=name)
+        except Exception as error:
+            if self._is_news(what, name, type(error).__name__):
+                log.exception("care_failed", what=what, name=name)
+        else:
+            self._trouble.pop((what, name), None)
+
+    def _is_news(self, what: str, name: str, why: str) -> bool:
+        """Whether that was said already of this one: it is looked after twice a second."""
+        known = self._trouble.get((what, name))
+        self._trouble[what, name] = why
+        return known != why
 
     def _note_hearing(self, now: datetime) -> None:
         """Silence of agents counts from here: while nobody looked, nobody listened."""
@@ -155,6 +166,8 @@ class Controller:
             recovery.advance(hands, job, present.recovery, now, is_clean=True)
             return
         states = watch(hands, job, pods, now)
+        if job.reason == ELSEWHERE:
+            endings.note_reason(hands, job.id, "")
         if any(pod.status != status_of(states[pod.id]) for pod in pods):
             return
         with hands.store.read() as session:

@@ -36,11 +36,17 @@ class Look:
         return all(pod.status == PodStatus.RUNNING for pod in self.pods)
 
     @property
+    def any_failed(self) -> bool:
+        return any(pod.status == PodStatus.FAILED for pod in self.pods)
+
+    @property
     def all_succeeded(self) -> bool:
         return all(pod.status == PodStatus.SUCCEEDED for pod in self.pods)
 
     def is_running(self) -> bool:
-        return self.run.first_step_at is not None or self.all_run or self.all_succeeded
+        """Now: a step that a run made before it broke is no news of its running."""
+        has_begun = self.run.first_step_at is not None or self.all_run or self.all_succeeded
+        return has_begun and not self.any_failed
 
     def is_training(self, now: datetime) -> bool:
         """Whether training goes on: by steps, or without any by living on."""
@@ -115,7 +121,7 @@ def _start(session: Session, job: Job, run: Run, now: datetime) -> None:
 def _recover(session: Session, job: Job, run: Run, look: Look, now: datetime) -> None:
     """The incident is over: by the first new step, by which downtime and lost steps are counted."""
     at = run.first_step_at if steps.makes_steps(run) and run.first_step_at else now
-    if JobStatus(job.status) is not JobStatus.RUNNING:
+    if JobStatus(job.status) is not JobStatus.RUNNING and not look.any_failed:
         move(job, JobStatus.RUNNING, now)
     for known in look.open_events:
         event = session.get_one(FaultEventRow, known.id, with_for_update=True)

@@ -19,7 +19,7 @@ from notifier.ids import new_id
 MAX_EVIDENCE = 50
 # What makes the master look: its arrival is the moment at which a fault could be detected.
 TELLING = (Kind.PROCESS_EXITED, Kind.LOG_MATCH, Kind.STACKS, Kind.KERNEL_LINE, "pod_exited", "pod_deleted",
-           "pod_vanished", "pod_evicted", "node_lost")  # fmt: skip
+           "pod_vanished", "pod_stopped", "pod_evicted", "node_lost")  # fmt: skip
 EARLIER = timedelta(seconds=1)  # clocks and logs are not that exact
 
 

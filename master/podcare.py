@@ -100,7 +100,7 @@ def _keep_end(session: Session, row: Pod, state: PodState, now: datetime) -> Non
     data: dict[str, object] = {}
     word = WORDS.get(row.reason, "pod_vanished")
     if row.reason == STOPPED:  # by nobody who looks after this run: `faultcast up` was ended
-        word, data = "pod_deleted", {"reason": "ended together with faultcast up"}
+        word = "pod_stopped"
     elif state.phase is Phase.EXITED:
         word, data = "pod_exited", {"exit_code": state.exit_code, "signal": state.signal}
     keep_word(session, origin, word, row.ended_at or now, data=data, now=now)

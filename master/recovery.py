@@ -53,7 +53,7 @@ def begin_run(hands: Hands, job: Job, n: int, now: datetime, *, recovery: Recove
         waits = not ready_nodes(session, job.pool)
     if waits and job.reason == NO_NODE:
         return
-    rendezvous = Rendezvous(*hands.runtime.rendezvous())
+    rendezvous = Rendezvous(*hands.runtime.rendezvous(), place=hands.runtime.place)
     with hands.write() as session:
         row = session.get_one(Job, job.id, with_for_update=True)
         if row.stop_requested or session.get(Run, (job.id, n)) is not None:

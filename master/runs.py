@@ -19,10 +19,11 @@ from notifier.ids import new_id
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where the pods of a run meet."""
+    """Where the pods of a run meet, and whence they can be seen (`Runtime.place`)."""
 
     address: str
     port: int
+    place: str = ""
 
 
 def begin(session: Session, job: Job, n: int, rendezvous: Rendezvous, now: datetime) -> bool:
@@ -37,7 +38,9 @@ def begin(session: Session, job: Job, n: int, rendezvous: Rendezvous, now: datet
     if not nodes:
         return False
     session.add(Run(job_id=job.id, n=n, started_at=now, rhythm=[], end_reason=""))
-    met_at = {"master_addr": rendezvous.address, "master_port": rendezvous.port}
+    met_at = {
+        "master_addr": rendezvous.address, "master_port": rendezvous.port, "place": rendezvous.place,
+    }  # fmt: skip
     for index, node in enumerate(nodes):
         session.add(
             Pod(
@@ -60,7 +63,8 @@ def pods_of(session: Session, job_id: str, run: int) -> list[Pod]:
 
 
 def ref(pod: Pod) -> PodRef:
-    return PodRef(pod_id=pod.id, job_id=pod.job_id, run=pod.run, index=pod.index, node=pod.node)
+    place = str(pod.handle.get("place", ""))
+    return PodRef(pod.id, pod.job_id, pod.run, pod.index, pod.node, place)
 
 
 def ranks(spec: JobSpec, pod: Pod) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from master.stacks import collection
 from notifier.api.deps import Operator, Reader, Served, Services
 from notifier.clock import utcnow
 from notifier.documents import Body
-from notifier.problems import conflict, not_found
+from notifier.problems import Problem, conflict
 
 router = APIRouter(prefix="/jobs/{job_id}", tags=["jobs"])
 MAX_LOG = 1 << 20
@@ -98,4 +98,4 @@ def _pod(session: Session, job: Job, name: str | None, run: int) -> Pod:
     for pod in pods:
         if name is None or pod.name == name:
             return pod
-    raise not_found(f"pod in run {run}", name or "")
+    raise Problem(404, detail=f"run {run} has no pod {name}" if name else f"run {run} has no pod yet")

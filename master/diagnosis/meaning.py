@@ -14,7 +14,7 @@ from master.diagnosis.hang import Hang
 from master.diagnosis.signs import CUSTOM, Sign
 from master.diagnosis.silence import Silence
 from master.diagnosis.what import fingerprint, what, what_of_hang, what_of_hearsay, what_of_silence
-from master.diagnosis.words import sentences
+from master.diagnosis.words import STOPPED, VANISHED, sentences
 
 _EVIDENCE, _SYMPTOMS, _CLIP = 6, 8, 500
 _NEAR = timedelta(seconds=120)
@@ -31,17 +31,17 @@ def from_root(
     """The answer to a root cause."""
     root, confidence = _reconsidered(root, signs, case)
     retryable = root.retryable
-    reason, advice = sentences(root.cause, culprit, *what(root.lead))
+    reason, advice = sentences(root.cause, culprit, *what(root.lead), name=root.lead.name)
     told = [*root.signs, *_supporting(root, culprit, signs)]
     return Diagnosis(
-        fault_class=_class(root.cause, bool(ends)),
+        fault_class=_class(root.cause, bool(ends), root.lead.name),
         cause=root.cause,
         culprit=culprit,
         confidence=confidence,
         hardware=root.hardware,
         retryable=retryable,
         trusted=any(sign.hardware and sign.trusted for sign in root.signs),
-        free=root.cause in _FREE and retryable,
+        free=(root.cause in _FREE or root.lead.name == STOPPED) and retryable,
         fingerprint=fingerprint(root.cause, root.lead),
         reason=reason,
         advice=advice,
@@ -51,8 +51,8 @@ def from_root(
     )
 
 
-def _class(cause: Cause, ended: bool) -> FaultClass:
-    if cause in _POD_CAUSES:
+def _class(cause: Cause, ended: bool, name: str = "") -> FaultClass:
+    if cause in _POD_CAUSES or name == STOPPED:
         return FaultClass.POD_LOST
     if cause is Cause.HEARTBEAT_LOST:
         return FaultClass.HEARTBEAT_LOST
@@ -73,6 +73,8 @@ def _reconsidered(root: Root, signs: Sequence[Sign], case: CaseFile) -> tuple[Ro
     if lead.is_a("python.path") and _one_node_of_many(root, case):
         return _as(root, Cause.STORAGE_ERROR, retryable=True), 0.5
     if lead.is_a("cuda.illegal_access"):  # the program's or the device's; only a repeat tells
+        return root, 0.5
+    if lead.name == VANISHED:  # that it is gone is certain, why is not
         return root, 0.5
     certain = {PLATFORM: 0.95, MACHINE: 0.95 if lead.trusted else 0.85, UNCLEAR: 0.35}
     return root, certain.get(root.tier, 0.7 if lead.name == "exit.killed" else 0.9)

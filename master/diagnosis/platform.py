@@ -8,6 +8,7 @@ from master.diagnosis.world import World
 _MEANING = {
     "pod_deleted": Cause.POD_DELETED,
     "pod_vanished": Cause.POD_DELETED,
+    "pod_stopped": Cause.EXTERNAL_STOP,
     "pod_evicted": Cause.POD_EVICTED,
     "pod_preempted": Cause.PREEMPTED,
     "pod_oom_killed": Cause.HOST_OOM,

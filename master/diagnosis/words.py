@@ -160,6 +160,23 @@ BY_CAUSE: dict[Cause, Sentences] = {
     ),
 }
 
+VANISHED, STOPPED = "pod_vanished", "pod_stopped"
+# Where the sign itself says more than its cause.
+BY_SIGN: dict[str, Sentences] = {
+    VANISHED: (
+        "{who}不见踪影，且无退出码",
+        "{who} is gone and left no exit code",
+        "查看该机器当时是否重启，或有人结束了进程",
+        "See whether the machine was restarted, or someone ended its processes",
+    ),
+    STOPPED: (
+        "{who}随 Faultcast 服务一同停止",
+        "{who} was stopped together with the Faultcast server",
+        "无需处理；若不希望任务随服务恢复，请先停止任务",
+        "Nothing is to be done; stop a job first if it shall not come back with the server",
+    ),
+}
+
 # Sentences in which nobody is the subject read otherwise.
 _NOBODY = {
     Cause.NETWORK_TCP: ("未能确定起因于谁", "where it began cannot be told"),
@@ -172,10 +189,10 @@ _SUSPECT = (Cause.NETWORK_TCP, Cause.NCCL_TIMEOUT, Cause.DESYNC, Cause.HANG)
 
 
 def sentences(
-    cause: Cause, culprit: Culprit, what_zh: str, what_en: str
+    cause: Cause, culprit: Culprit, what_zh: str, what_en: str, *, name: str = ""
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Reason and advice, each {"zh", "en"}."""
-    reason_zh, reason_en, advice_zh, advice_en = BY_CAUSE[cause]
+    """Reason and advice, each {"zh", "en"}. `name`: of the sign that led to them."""
+    reason_zh, reason_en, advice_zh, advice_en = BY_SIGN.get(name) or BY_CAUSE[cause]
     who_zh, who_en = _who(cause, culprit)
     en = reason_en.format(who=who_en, what=what_en)
     return (

@@ -8,19 +8,28 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
 
+ELSEWHERE = (
+    "its pods were started from another data dir, which this server does not see: it neither watches nor "
+    "restarts them; start a server with that data dir on their machine"
+)
+
+
 class RuntimeFailure(Exception):  # noqa: N818  it is the runtime that failed, not the caller
     """The runtime could not do what was asked just now; asking again later may work."""
 
 
 @dataclass(frozen=True)
 class PodRef:
-    """Names one pod for good: a later run's pod of the same index is another one."""
+    """Names one pod for good: a later run's pod of the same index is another one.
+
+    `place`: where it was begun (`Runtime.place`), "" where that is not known."""
 
     pod_id: str
     job_id: str
     run: int
     index: int
     node: str
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,9 +92,16 @@ class LogPiece:
 
 
 class Runtime(Protocol):
-    """Starts and ends pods, idempotently by pod id; a pod that was once told to stop never starts."""
+    """Starts and ends pods, idempotently by pod id; a pod that was once told to stop never starts.
+
+    Of a pod that was begun in another place it knows nothing, and says so: RuntimeFailure(ELSEWHERE)."""
 
     name: ClassVar[str]
+
+    @property
+    def place(self) -> str:
+        """Whence the pods of this runtime can be seen; the same for whoever can see them."""
+        ...
 
     def nodes(self) -> tuple[str, ...]:
         """The machines it can place pods on."""

@@ -3,7 +3,9 @@
 All that is known of a pod lies in `<data dir>/jobs/<job>/run-<n>/pod-<i>/`, so that a new master finds it.
 """
 
+import contextlib
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -15,13 +17,23 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from master.runtimes.agents import Agents
-from master.runtimes.base import AgentAccess, LogPiece, Phase, PodRef, PodSpec, PodState, RuntimeFailure
+from master.runtimes.base import (
+    ELSEWHERE,
+    AgentAccess,
+    LogPiece,
+    Phase,
+    PodRef,
+    PodSpec,
+    PodState,
+    RuntimeFailure,
+)
 from master.runtimes.podfiles import PodFiles
 from master.runtimes.supervisor import kill_all
 from master.runtimes.watch import ExitWatch
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 POD_MARK = "FAULTCAST_POD_ID"
+PLACE = "place"
 START_WITHIN_S = 30
 KILL_WITHIN_S = 10
 # A pod sees nothing of the master's own environment but this: above all none of its secrets.
@@ -46,6 +58,19 @@ class LocalRuntime:
 
     def nodes(self) -> tuple[str, ...]:
         return tuple(f"node-{n}" for n in range(1, self._count + 1))
+
+    @property
+    def place(self) -> str:
+        """The data dir, by a name that it keeps: all that is known of a pod lies there."""
+        path = self._data_dir / PLACE
+        if not path.exists():
+            self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft = path.with_name(f"{PLACE}.{os.getpid()}")
+            draft.write_text(secrets.token_hex(8), encoding="ascii")
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)  # the first one names it
+            draft.unlink()
+        return path.read_text(encoding="ascii")
 
     def rendezvous(self) -> tuple[str, int]:
         with socket.socket() as probe:
@@ -145,6 +170,8 @@ class LocalRuntime:
             self._agents.kill(folder)
 
     def _files(self, ref: PodRef) -> PodFiles:
+        if ref.place not in ("", self.place):
+            raise RuntimeFailure(ELSEWHERE)
         return PodFiles(self._data_dir / "jobs" / ref.job_id / f"run-{ref.run}" / f"pod-{ref.index}")
 
     def _watch_over(self, files: PodFiles) -> None:

@@ -20,7 +20,7 @@ from master.model import (
     Recovery,
     Run,
 )
-from master.runtimes.base import RuntimeFailure
+from master.runtimes.base import ELSEWHERE, RuntimeFailure
 from notifier.auth import authenticate
 from notifier.clock import rfc3339
 from notifier.model import AlertConfig
@@ -131,7 +131,9 @@ def test_pods_that_the_servers_end_took_along_cost_no_restart(world: World) -> N
     world.new_master()
     world.wait(4)
     [event] = world.events(job_id)
-    assert (event.cause, event.decision["action"]) == ("pod_deleted", "restart_job")
+    assert (event.fault_class, event.cause) == ("pod_lost", "external_stop")
+    assert event.decision["action"] == "restart_job"
+    assert "stopped together with the Faultcast server" in event.reason["en"]
     assert (world.job(job_id).run, world.job(job_id).restarts_used) == (1, 0)
 
 
@@ -584,3 +586,43 @@ def test_a_lost_agent_is_no_open_matter_once_its_pod_is_gone(world: World) -> No
     world.wait(4)
     assert world.job(job_id).run == 1
     assert next(alert.status for alert in world.alerts() if alert.item == "agentLost") == "resolved"
+
+
+@both
+def test_a_master_that_cannot_see_the_pods_leaves_them_alone_and_says_so(world: World) -> None:
+    job_id = running(world)
+    world.runtime.lies_at = "another data dir"
+    world.new_master()
+    world.wait(8)
+    assert (world.job(job_id).status, world.job(job_id).reason) == ("Running", ELSEWHERE)
+    assert (world.job(job_id).run, world.events(job_id)) == (0, [])
+    other = world.submit(name="other")
+    assert world.job(other).status == "Running"
+    world.runtime.lies_at = "here"
+    world.new_master()
+    world.train(job_id, 11, 20)
+    assert (world.job(job_id).status, world.job(job_id).reason) == ("Running", "")
+    assert world.events(job_id) == []
+
+
+def test_a_job_that_broke_before_it_was_seen_running_is_not_told_to_run(world: World) -> None:
+    job_id = world.submit()
+    with world.services.store.write() as session:
+        session.get_one(Job, job_id).started_at = None
+        session.get_one(Job, job_id).status = "Starting"
+    told = world.told()
+    pod = world.pods(job_id)[0]
+    world.runtime.exit(pod.id, code=1)
+    world.settle()
+    world.report(world.agent(pod), {"kind": "progress", "rank": 0, "data": {"step": 1}})
+    world.wait(20)
+    assert world.job(job_id).status == "Failed"
+    assert world.told() == [*told, ("jobFailed", "firing")]
+
+
+def test_trouble_with_one_job_is_logged_once(world: World) -> None:
+    job_id = running(world)
+    world.runtime.lies_at = "another data dir"
+    with capture_logs() as logged:
+        world.wait(5)
+    assert [entry["name"] for entry in logged if entry["event"] == "runtime_failed"] == [job_id]

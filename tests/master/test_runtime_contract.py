@@ -3,13 +3,13 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from master.runtimes.base import AgentAccess, Phase, PodRef, PodSpec, Runtime
+from master.runtimes.base import AgentAccess, Phase, PodRef, PodSpec, Runtime, RuntimeFailure
 from master.runtimes.local import LocalRuntime
 from tests.master.virtual import VirtualRuntime
 
@@ -219,3 +219,24 @@ def test_purge_forgets_a_job(host: Host, tmp_path: Path) -> None:
 
 def test_rendezvous_is_another_each_time(host: Host) -> None:
     assert len({host.runtime.rendezvous() for _ in range(5)}) > 1
+
+
+def test_a_pod_of_another_place_is_neither_seen_nor_touched(host: Host) -> None:
+    host.start()
+    elsewhere = replace(ref_of(), place="another")
+    for ask in (
+        lambda: host.runtime.poll(elsewhere),
+        lambda: host.runtime.stop_pod(elsewhere, NOW),
+        lambda: host.runtime.delete_pod(elsewhere),
+        lambda: host.runtime.logs(elsewhere, None, 10),
+        lambda: host.runtime.start_pod(PodSpec(elsewhere, "x", ("true",), {})),
+    ):
+        with pytest.raises(RuntimeFailure, match="another data dir"):
+            ask()
+    assert host.runtime.poll(replace(ref_of(), place=host.runtime.place)).phase is not Phase.EXITED
+
+
+def test_a_place_is_the_same_for_every_master_of_a_data_dir_and_no_other(tmp_path: Path) -> None:
+    here, again = LocalRuntime(tmp_path / "a", 1).place, LocalRuntime(tmp_path / "a", 1).place
+    assert here == again
+    assert LocalRuntime(tmp_path / "b", 1).place != here

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from master.runtimes.base import AgentAccess, LogPiece, Phase, PodRef, PodSpec, PodState
+from master.runtimes.base import (
+    ELSEWHERE,
+    AgentAccess,
+    LogPiece,
+    Phase,
+    PodRef,
+    PodSpec,
+    PodState,
+    RuntimeFailure,
+)
 
 STOPPED = PodState(Phase.EXITED, signal=15, reason="Stopped")
 
@@ -33,12 +42,17 @@ class VirtualRuntime:
         self.pods: dict[str, VirtualPod] = {}
         self.node_agents: dict[str, AgentAccess] = {}
         self.log = ""
+        self.lies_at = "here"
         self._count = count
         self._ports = itertools.count(20_000)
         self._wake: Callable[[], None] = lambda: None
 
     def nodes(self) -> tuple[str, ...]:
         return tuple(f"node-{n}" for n in range(1, self._count + 1))
+
+    @property
+    def place(self) -> str:
+        return self.lies_at
 
     def rendezvous(self) -> tuple[str, int]:
         return "127.0.0.1", next(self._ports)
@@ -84,7 +98,9 @@ class VirtualRuntime:
     def stop_agent(self, ref: PodRef) -> None:
         self._pod(ref).agent = None
 
-    def logs(self, ref: PodRef, offset: int | None, limit: int) -> LogPiece:  # noqa: ARG002  one log for all
+    def logs(self, ref: PodRef, offset: int | None, limit: int) -> LogPiece:
+        """One log for all."""
+        self._pod(ref)
         start = max(0, len(self.log) - limit) if offset is None else min(offset, len(self.log))
         text = self.log[start : start + limit]
         return LogPiece(start, start + len(text), text)
@@ -121,6 +137,8 @@ class VirtualRuntime:
         self._wake()
 
     def _pod(self, ref: PodRef) -> VirtualPod:
+        if ref.place not in ("", self.lies_at):
+            raise RuntimeFailure(ELSEWHERE)
         return self.pods.setdefault(ref.pod_id, VirtualPod())
 
 
