@@ -14,6 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 from channels.base import Adapter, ChannelConfig, Limit
+from channels.shield import Shielded
 
 GROUP = "faultcast.channels"
 FORMATS = ("markdown", "lark", "text", "html", "sms", "speech")
@@ -68,10 +69,13 @@ def load(point: EntryPoint) -> Adapter:
         raise Unfit(f"{type(error).__name__}: {error}") from None
     if not isinstance(adapter, Adapter):
         raise Unfit("it is no subclass of channels.base.Adapter")
-    wrong = next(faults(adapter, point.name), None)
+    try:
+        wrong = next(faults(adapter, point.name), None)
+    except Exception as error:  # noqa: BLE001  the same border: attributes of any type
+        raise Unfit(f"its class attributes are not what they must be: {type(error).__name__}") from None
     if wrong is not None:
         raise Unfit(wrong)
-    return adapter
+    return Shielded(adapter)
 
 
 def faults(adapter: Adapter, name: str) -> Iterator[str]:

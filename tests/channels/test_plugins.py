@@ -45,6 +45,9 @@ class Odd(Fax):
 class Timeless(Fax):
     expires_after = 60
 
+class Limitless(Fax):
+    limits = None
+
 class Ding(Fax):
     kind = "dingtalk"
 
@@ -87,6 +90,7 @@ def test_a_fit_one_is_found(value: str) -> None:
         pytest.param("fc_fax:Nameless", "fax", "`kind` must be 'fax'", id="another kind"),
         pytest.param("fc_fax:Untyped", "fax", "`Config` must be", id="no config"),
         pytest.param("fc_fax:Hasty", "fax", "`limits` must be", id="no limits"),
+        pytest.param("fc_fax:Limitless", "fax", "class attributes", id="None for limits"),
         pytest.param("fc_fax:Odd", "fax", "`format` must be one of markdown", id="unknown format"),
         pytest.param("fc_fax:Timeless", "fax", "`expires_after`", id="a number for a time"),
         pytest.param("fc_fax:Fax", "FAX!", "a kind is a word", id="no word"),
