@@ -17,9 +17,10 @@ from channels.registry import ADAPTERS, adapter
 from channels.transport import ForbiddenTarget, Network, check_target
 from notifier import channeltemplates, meters
 from notifier.auth import Principal
-from notifier.documents import Body, ChannelName, Document, Moment, Scope, TimeZone, scope_of, split_scope
+from notifier.documents import Body, ChannelName, Document, Flag, Moment, Scope, TimeZone, scope_of, split_scope
 from notifier.doorbell import shard_of
 from notifier.failing import close_failing
+from notifier.fixedtext import fixed_text
 from notifier.ids import new_id
 from notifier.model import Channel, Delivery
 from notifier.pages import Ask, Page, page
@@ -47,7 +48,7 @@ class ChannelBody(Body):
     config: Config
     language: Language = Field(default=None, description="null: the rule's or the server's")
     timezone: TimeZone | None = None
-    enabled: bool = True
+    enabled: Flag = True
 
 
 class ChannelChange(Body):
@@ -59,7 +60,7 @@ class ChannelChange(Body):
     config: Config
     language: Language = None
     timezone: TimeZone | None = None
-    enabled: bool = True
+    enabled: Flag = True
     name: str | None = None
     scope: str | None = None
     kind: str | None = None
@@ -109,13 +110,13 @@ def wanted(
     try:
         config = merge(ADAPTERS[kind].Config, given, stored)
     except ValidationError as error:
-        raise of_validation(error, under="config") from None
+        raise of_validation(error, under="config", model=ADAPTERS[kind].Config) from None
     for target in config.targets():
         try:
             check_target(target, network.allow)
         except ForbiddenTarget as error:
             raise invalid(_field_of(config, target), str(error)) from None
-    return Wanted(kind, config, channeltemplates.check(config))
+    return Wanted(kind, config, (*channeltemplates.check(config), *fixed_text(ADAPTERS[kind], config)))
 
 
 def own_scope(principal: Principal, scope: str | None) -> tuple[str, str]:
