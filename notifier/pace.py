@@ -53,7 +53,7 @@ def lane_of(severity: str, order_key: str) -> Lane:
 
 
 def caps(limit: Limit, lane: Lane) -> tuple[Cap, ...]:
-    """What a send of this lane must keep to. The last place of all is for what is critical."""
+    """What a send of this lane must keep to. The last two places are for what is critical."""
     critical = limit.count // SHARE
     digest = critical if critical >= MAX_PARTS else 0
     whole = Cap(frozenset(Lane), limit.count)
@@ -64,7 +64,7 @@ def caps(limit: Limit, lane: Lane) -> tuple[Cap, ...]:
             singles = Cap(frozenset({Lane.SINGLE}), limit.count - critical - digest)
             return (singles, normal, alone, whole)
         case Lane.DIGEST:
-            return (normal, Cap(frozenset(Lane), limit.count - min(critical, 1)))
+            return (normal, Cap(frozenset(Lane), limit.count - min(critical, 2)))
         case Lane.CRITICAL:
             return (alone, whole)
         case Lane.CRITICAL_DIGEST:
@@ -140,10 +140,6 @@ class Pace:
     def last(self, lane: Lane) -> datetime | None:
         found = (book.last(lane) for book in self.books.values())
         return max((moment for moment in found if moment is not None), default=None)
-
-    @property
-    def widest(self) -> timedelta:
-        return max((limit.per for book in self.books.values() for limit in book.limits), default=timedelta(0))
 
 
 def _span(limit: Limit) -> timedelta:

@@ -18,7 +18,8 @@ EVERYTHING = (1_000_000,)  # the capacity of a message without a limit
 PATIENCE = {Lane.SINGLE: timedelta(seconds=30), Lane.CRITICAL: timedelta(seconds=5)}
 # A digest waits so long for others after the first, and not every few of them get a digest.
 COLLECT = {Lane.DIGEST: timedelta(seconds=5), Lane.CRITICAL_DIGEST: timedelta(seconds=2)}
-APART = {Lane.DIGEST: timedelta(seconds=15), Lane.CRITICAL_DIGEST: timedelta(seconds=8)}  # or window / 4
+APART, FURTHEST = timedelta(seconds=8), timedelta(seconds=30)
+FEW = 5  # places
 SOONER = timedelta(seconds=1)  # a turn that moves by less stays what it was
 HOPELESS = timedelta(minutes=10)  # who can be told only later by name is told by the fallback
 
@@ -180,15 +181,24 @@ class _Desk:
             parts = self._parts(late, lane)
             batch = _first(late, self.capacity[parts - 1])
             turn = max(late[0].since + COLLECT[lane], self._turn(lane, parts))
-            last = self.pace.last(lane)
-            if len(batch) == len(late) and last is not None:
-                turn = max(turn, last + min(APART[lane], self.pace.widest / 4))
+            if len(batch) == len(late):
+                turn = max(turn, self._spaced(lane))
             if turn > self.now:
                 for group in late:
                     self.wait(group, turn)
                 return
             self._give(Group(tuple(row for group in batch for row in group.rows)), turn, lane, parts)
             late = late[len(batch) :]
+
+    def _spaced(self, lane: Lane) -> datetime:
+        """When the next digest that is not full may leave: few places are spread over the time until there
+        are more, with a lean towards soon."""
+        last = self.pace.last(lane)
+        if last is None:
+            return self.now
+        free = next(n for n in range(FEW + 1) if n == FEW or self._turn(lane, n + 1) > self.now)
+        until_more = self._turn(lane, free + 1) - last
+        return last + (min(max(APART, until_more / (free + 2)), FURTHEST) if free < FEW else APART)
 
     def _parts(self, late: Sequence[Group], lane: Lane) -> int:
         """How many parts the next digest gets: no more than it needs, and than it can have soon."""

@@ -50,14 +50,14 @@ TABLE: dict[str, tuple[Sequence[Limit], list[Send], Lane, list[float]]] = {
     "four more are for what is critical": (TWENTY_A_MINUTE, ago(*[1] * 12), Lane.CRITICAL, [0] * 4 + [60]),
     "four more are for digests": (TWENTY_A_MINUTE, ago(*[1] * 12), Lane.DIGEST, [0] * 4 + [60]),
     "critical ones have what others leave": (TWENTY_A_MINUTE, [], Lane.CRITICAL, [0] * 16 + [61]),
-    "critical ones leave a place to digests": (
-        TWENTY_A_MINUTE, ago(*[1] * 16, lane=Lane.CRITICAL), Lane.DIGEST, [0] * 3 + [60],
+    "critical ones leave places to digests": (
+        TWENTY_A_MINUTE, ago(*[1] * 16, lane=Lane.CRITICAL), Lane.DIGEST, [0] * 2 + [60],
     ),
     "critical ones leave none to single ones": (
         TWENTY_A_MINUTE, ago(*[1] * 16, lane=Lane.CRITICAL), Lane.SINGLE, [60],
     ),
-    "the last place is not for a digest of others": (
-        TWENTY_A_MINUTE, ago(*[1] * 19, lane=Lane.CRITICAL), Lane.DIGEST, [60],
+    "the last places are not for a digest of others": (
+        TWENTY_A_MINUTE, ago(*[1] * 18, lane=Lane.CRITICAL), Lane.DIGEST, [60],
     ),
     "five a second keep one": (FEISHU, [], Lane.SINGLE, [0] * 4 + [1.1]),
     "a small limit keeps none": (SMALL, [], Lane.SINGLE, [0, 0, 61]),

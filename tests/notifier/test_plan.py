@@ -180,7 +180,9 @@ def test_one_alone_waits_for_company_as_long_as_it_may() -> None:
 def test_digests_of_a_few_are_not_sent_one_after_the_other() -> None:
     full = [*sent(12, ago_s=6), *sent(1, ago_s=1, lane=Lane.DIGEST)]
     rows = many(3, ago_s=5)
-    assert plan(rows, robot(*full), 100, NOW) == Plan(waits=dict.fromkeys(names(rows), in_s(14)))
+    assert plan(rows, robot(*full), 100, NOW) == Plan(waits=dict.fromkeys(names(rows), in_s(10.2)))
+    fewer = [*full, *sent(2, ago_s=1, lane=Lane.DIGEST)]  # of four places one is left
+    assert plan(rows, robot(*fewer), 100, NOW) == Plan(waits=dict.fromkeys(names(rows), in_s(56 / 3 - 1)))
 
 
 def test_a_digest_holds_no_more_than_it_can_name_and_full_ones_go_at_once() -> None:
