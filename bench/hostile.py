@@ -3,8 +3,8 @@
 python bench/hostile.py [--inputs 100000] [--processes 2] [--seconds S] [--seed 0] [--json]
 
 An input is one alert or digest; it is rendered for every kind of channel, cut into parts, and all that must
-be true of them is looked at (tests/notifier/hostility.py). Prints inputs, messages, failures and seconds; exit
-code 1 if there were failures.
+be true of them is looked at (tests/notifier/hostility.py). Prints inputs, messages, failures and seconds;
+exit code 1 if there were failures.
 """
 
 import argparse
@@ -63,6 +63,8 @@ def main() -> int:
         for count, found, shown in pool.imap_unordered(lot, lots):
             tried += count
             wrong += found
+            for kind in shown.keys() - examples.keys():
+                print(f"\n{kind}", file=sys.stderr)
             examples = shown | examples
             if asked.seconds is not None and time.monotonic() - began > asked.seconds:
                 pool.terminate()

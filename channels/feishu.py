@@ -33,7 +33,7 @@ from channels.cutting import (
     tail_for,
     without_link,
 )
-from channels.fields import Keyword, Secret, Url, UserIds, robot_meter, unusual_host
+from channels.fields import Flag, Keyword, Secret, Url, UserIds, robot_meter, unusual_host
 from channels.outcomes import look_up
 from channels.outcomes.feishu import TABLE
 from channels.transport import Network, Response, encode
@@ -60,7 +60,7 @@ class FeishuConfig(ChannelConfig):
     secret: Secret | None = None
     keyword: Keyword | None = None
     at_open_ids: Annotated[UserIds, Field(description="open_id (ou_…) or user_id")] = ()
-    at_all: bool = False
+    at_all: Flag = False
 
     def targets(self) -> tuple[str, ...]:
         return (self.webhook_url.get_secret_value(),)
@@ -169,9 +169,8 @@ def _sheet(message: Message, config: FeishuConfig) -> dict[str, Any] | None:
         return None
     evidence = "\n".join((f"**{sheet.evidence_label}**", *(f"┃ {line}" for line in sheet.evidence)))
     called = _called(message, config) if mentions(message) else ""
-    said = "\n".join(
-        (sheet.lead, sheet.words, *(value for _, value in sheet.rows), *sheet.evidence, *sheet.notes)
-    )
+    values = (value for _, value in sheet.rows)
+    said = "\n".join((sheet.lead, sheet.words, *values, *sheet.evidence))  # not the small print
     keyword = config.keyword if config.keyword and config.keyword not in said else ""
     elements = [
         *([_div(f"**{sheet.lead}**")] if sheet.lead else []),

@@ -1,7 +1,8 @@
 """Users' templates, filled in a process of their own (`notifier/templating_child.py`) that they cannot harm.
 
-It is started when it is first needed and again after it was stopped: a template gets one second, one second
-of the processor, 256 MB and 64 k characters. It holds no secret, no database and no open file.
+It is started when it is first needed and again after it was stopped: a template gets one second (of the
+processor, where the machine is busy), 256 MB and 64 k characters. It holds no secret, no database and no
+open file.
 """
 
 import atexit
@@ -20,10 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from channels import escaping
 from notifier import templating_child as child
 
 MAX_S = 1.0
+MAX_STARVED = 4  # how often its time is given again because it had no processor
 MAX_TRIAL_S = 0.5  # of each of many trials before a template is kept
 START_S = 30.0  # a busy machine
 BUSY_S = 5.0  # how long one waits for the templates of others
@@ -162,14 +166,19 @@ class Sandbox:
         return self._process
 
     def _line(self, process: subprocess.Popen[bytes], seconds: float) -> bytes:
+        """What it says next. On a machine that leaves it no processor it gets more time, but no more work."""
         assert process.stdout is not None  # noqa: S101  it was started with pipes
         descriptor = process.stdout.fileno()
-        poll, found, deadline = select.poll(), bytearray(), time.monotonic() + seconds
+        poll, found = select.poll(), bytearray()
         poll.register(descriptor, select.POLLIN)
+        deadline, worked, patience = time.monotonic() + seconds, _worked_s(process), MAX_STARVED
         while not found.endswith(b"\n"):
             left = deadline - time.monotonic()
             if left <= 0 or not poll.poll(left * 1000):
-                raise self._stopped(STOPPED)
+                if patience == 0 or _worked_s(process) - worked > seconds / 2:
+                    raise self._stopped(STOPPED)
+                deadline, patience = deadline + seconds, patience - 1
+                continue
             piece = os.read(descriptor, 1 << 16)
             if not piece:
                 raise self._stopped()
@@ -183,6 +192,15 @@ class Sandbox:
         if code in FROM_OUTSIDE:
             return _KilledError()
         return _StoppedError(why or _ENDED.get(code or 0, f"ended its process ({code})"))
+
+
+def _worked_s(process: subprocess.Popen[bytes]) -> float:
+    """Seconds of the processor that it has had."""
+    try:
+        times = psutil.Process(process.pid).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def _all(templates: Mapping[str, str], message: str) -> Filled:

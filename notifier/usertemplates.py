@@ -83,6 +83,15 @@ def check(body: TemplateBody) -> None:
                 _check_one(given, item, templating.fill(given, facts, is_strict=True))
 
 
+def check_template(source: str) -> str | None:
+    """What is wrong with one template over the facts; None: nothing."""
+    for item in ITEMS:
+        for facts in sample_facts(item, LANGUAGES[0]):
+            for fault in templating.fill({"": source}, facts, is_strict=True).faults.values():
+                return str(fault)
+    return None
+
+
 def _check_one(given: Mapping[str, str], item: str, filled: templating.Filled) -> None:
     for name in given:
         if name in filled.faults:
