@@ -27,7 +27,6 @@ def save(client: httpx.Client, kind: str, **config: Any) -> httpx.Response:
 
 CLEAN = {
     "dingtalk": ("dingtalk", {"webhook_url": DING, "secret": "SECx"}),
-    "dingtalk by keyword": ("dingtalk", {"webhook_url": DING, "keyword": "告警"}),
     "wecom": ("wecom", {"webhook_url": WECOM, "mentioned_user_ids": ["zhangsan"]}),
     "feishu": ("feishu", {"webhook_url": LARK, "secret": "x"}),
     "webhook": ("webhook", {"url": "https://example.com/x", "secret": "whsec_" + "a2tr" * 8}),
@@ -47,6 +46,7 @@ def test_what_is_as_it_should_be_is_not_warned_of(
 
 
 ODD = {
+    "a keyword": ("dingtalk", {"webhook_url": DING, "keyword": "告警"}, "keyword:"),
     "no safety setting": ("dingtalk", {"webhook_url": DING}, "secret, keyword:"),
     "a secret of something else": ("dingtalk", {"webhook_url": DING, "secret": "whsec"}, "secret: Ding"),
     "everybody": ("dingtalk", {"webhook_url": DING, "secret": "SECx", "at_all": True}, "at_all:"),
