@@ -25,7 +25,7 @@ from channels.cutting import (
     tail_for,
     without_link,
 )
-from channels.fields import Keyword, Mobiles, Secret, Url, UserIds, robot_meter, unusual_host
+from channels.fields import Flag, Keyword, Mobiles, Secret, Url, UserIds, robot_meter, unusual_host
 from channels.outcomes import look_up
 from channels.outcomes.dingtalk import FLOOD, RATE, TABLE
 from channels.transport import Network, Response, encode
@@ -43,7 +43,7 @@ class DingTalkConfig(ChannelConfig):
     keyword: Keyword | None = None
     at_mobiles: Mobiles = ()
     at_user_ids: UserIds = ()
-    at_all: bool = False
+    at_all: Flag = False
 
     def targets(self) -> tuple[str, ...]:
         return (self.webhook_url.get_secret_value(),)

@@ -57,6 +57,16 @@ def _sender(value: str) -> str:
     return value
 
 
+def _number(value: object) -> object:
+    """Pydantic would take `true` for 1 and "1_0" for 10."""
+    if isinstance(value, bool | str):
+        raise ValueError("give a number, without quotes")  # noqa: TRY004  pydantic's
+    return value
+
+
+Flag = Annotated[bool, Field(strict=True)]
+Whole = Annotated[int, BeforeValidator(_number)]
+Real = Annotated[float, BeforeValidator(_number)]
 Url = Annotated[SecretStr, BeforeValidator(trimmed), AfterValidator(_url)]
 Secret = Annotated[SecretStr, BeforeValidator(trimmed), AfterValidator(_secret)]
 Keyword = Annotated[str, _matching(_KEYWORD, "give at most 64 characters without <, > and @")]

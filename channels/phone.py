@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from channels.base import Adapter, Answer, ChannelConfig, Limit, Message, Part, Recipient, Sent
+from channels.fields import Whole
 from channels.sms import NOBODY_LEFT, limits_of, no_sdk, one_part, order, receipts_of
 from channels.telecom.base import PHONE
 from channels.telecom.config import TelecomConfig, Text, missing_sdk, provider
@@ -16,7 +17,7 @@ from channels.transport import Network
 class PhoneConfig(TelecomConfig):
     channel: ClassVar[str] = PHONE
 
-    play_times: Annotated[int, Field(ge=1, le=3)] | None = None
+    play_times: Annotated[Whole, Field(ge=1, le=3)] | None = None
     called_show_number: Text | None = None
 
 

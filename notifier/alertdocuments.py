@@ -7,7 +7,7 @@ from pydantic import Field
 
 from channels.base import Severity
 from notifier.alerts import FIRING, RESOLVED, has_expired
-from notifier.documents import Body, ChannelName, Document, Moment, Scope, one_of, scope_of
+from notifier.documents import Body, ChannelName, Document, Moment, Scope, Whole, one_of, scope_of
 from notifier.model import Alert
 from notifier.problems import invalid
 
@@ -31,7 +31,7 @@ class AlertBody(Body):
     text: Annotated[str, Field(max_length=20_000)] = ""
     labels: Annotated[dict[Key, Value], Field(max_length=MAX_LABELS)] = Field(default_factory=dict)
     dedup_key: Annotated[str, Field(min_length=1, max_length=500)] | None = None
-    expires_s: Annotated[int, Field(ge=1, le=MAX_EXPIRES_S)] = EXPIRES_S
+    expires_s: Annotated[Whole, Field(ge=1, le=MAX_EXPIRES_S)] = EXPIRES_S
     channels: Annotated[list[ChannelName], Field(min_length=1, max_length=50)] | None = None
     fallback: Names = Field(default_factory=list)
     job: Annotated[str, Field(min_length=1, max_length=64)] | None = None

@@ -17,7 +17,17 @@ from channels.registry import ADAPTERS, adapter
 from channels.transport import ForbiddenTarget, Network, check_target
 from notifier import channeltemplates, meters
 from notifier.auth import Principal
-from notifier.documents import Body, ChannelName, Document, Flag, Moment, Scope, TimeZone, scope_of, split_scope
+from notifier.documents import (
+    Body,
+    ChannelName,
+    Document,
+    Flag,
+    Moment,
+    Scope,
+    TimeZone,
+    scope_of,
+    split_scope,
+)
 from notifier.doorbell import shard_of
 from notifier.failing import close_failing
 from notifier.fixedtext import fixed_text

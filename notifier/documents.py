@@ -3,22 +3,34 @@
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
+    ValidationError,
     WithJsonSchema,
+    model_validator,
 )
+from pydantic.functional_validators import ModelWrapValidatorHandler
 
+from channels.fields import Flag, Real, Whole
 from notifier.clock import rfc3339
+from notifier.faultwords import naming_fields
+
+__all__ = [
+    "NAME", "SCOPE", "Body", "ChannelName", "Document", "Flag", "GivenMoment", "Listed", "Moment", "Real",
+    "Scope", "TimeZone", "TokenName", "Whole", "matching", "one_of", "scope_of", "split_scope",
+]  # fmt: skip
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_WRITTEN = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
 _LAST = datetime(9000, 1, 1, tzinfo=UTC)
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 SCOPE = rf"^{_PART}(/{_PART})?$"
@@ -33,9 +45,25 @@ class Document(BaseModel):
 
 
 class Body(BaseModel):
-    """What the API is sent: a field that it does not know is refused by name."""
+    """What the API is sent: a field that it does not know is refused, and those that it knows are named."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _say_what_is_known(cls, given: Any, handler: ModelWrapValidatorHandler["Body"]) -> Any:
+        try:
+            return handler(given)
+        except ValidationError as error:
+            faults = [naming_fields(cls, fault) for fault in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(cls.__name__, faults, hide_input=True) from None
+
+
+def _written(value: object) -> object:
+    """Bare numbers would be taken for seconds or milliseconds since 1970."""
+    if isinstance(value, datetime) or (isinstance(value, str) and _WRITTEN.match(value)):
+        return value
+    raise ValueError("give a time such as 2026-11-29T08:00:00Z")
 
 
 def _in_range(moment: datetime) -> datetime:
@@ -47,7 +75,11 @@ def _in_range(moment: datetime) -> datetime:
 _MOMENT = WithJsonSchema({"type": "string", "format": "date-time"})
 Moment = Annotated[datetime, PlainSerializer(rfc3339, return_type=str), _MOMENT]
 GivenMoment = Annotated[
-    AwareDatetime, AfterValidator(_in_range), PlainSerializer(rfc3339, return_type=str), _MOMENT
+    AwareDatetime,
+    BeforeValidator(_written),
+    AfterValidator(_in_range),
+    PlainSerializer(rfc3339, return_type=str),
+    _MOMENT,
 ]
 
 

@@ -9,13 +9,15 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticCustomError
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from notifier.border import Border
+from notifier.faultwords import naming_fields, placed
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = "5"
@@ -70,11 +72,13 @@ def conflict(detail: str) -> Problem:
     return Problem(409, detail=detail)
 
 
-def of_validation(error: ValidationError, *, under: str) -> Problem:
-    """What pydantic found in a part of the body that is parsed later than the rest, such as `config`."""
-    return Problem(
-        422, errors=[(_joined([under, *fault["loc"]]), _sentence(fault)) for fault in error.errors()]
-    )
+def of_validation(error: ValidationError, *, under: str, model: type[BaseModel] | None = None) -> Problem:
+    """What pydantic found in a part of the body that is parsed later than the rest, such as `config`.
+
+    `model`: whose fields are named where one is given that there is not.
+    """
+    faults = [fault if model is None else _known(model, fault) for fault in error.errors()]
+    return Problem(422, errors=[_placed([under, *fault["loc"]], fault) for fault in faults])
 
 
 def install(app: FastAPI) -> None:
@@ -100,9 +104,7 @@ async def _http_exception(_request: Request, error: Exception) -> Response:
 
 async def _validation(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
-    return Problem(
-        422, errors=[(_field(fault["loc"]), _sentence(fault)) for fault in error.errors()]
-    ).response()
+    return Problem(422, errors=[_placed(_within(fault["loc"]), fault) for fault in error.errors()]).response()
 
 
 async def _database(request: Request, error: Exception) -> Response:
@@ -130,20 +132,19 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     return Problem(500, detail="an error of ours; it is in the server's log").response()
 
 
-def _field(where: Sequence[int | str]) -> str:
-    parts = list(where)
-    if len(parts) > 1 and parts[0] in _IN_BODY | _BESIDE:
-        parts = parts[1:]
-    return _joined(parts)
+def _within(where: Sequence[int | str]) -> Sequence[int | str]:
+    """The place without FastAPI's word for where it stands."""
+    return where[1:] if len(where) > 1 and where[0] in _IN_BODY | _BESIDE else where
 
 
-def _joined(parts: Sequence[int | str]) -> str:
-    return _clipped(".".join(str(part) for part in parts))
+def _placed(where: Sequence[int | str], fault: Mapping[str, Any]) -> tuple[str, str]:
+    field, mend = placed(where, str(fault["msg"]))
+    return _clipped(field), mend
 
 
-def _sentence(fault: Mapping[str, Any]) -> str:
-    """Pydantic's message without the value that was given: it may be a secret."""
-    return str(fault["msg"]).removeprefix("Value error, ")
+def _known(model: type[BaseModel], fault: Mapping[str, Any]) -> Mapping[str, Any]:
+    error = naming_fields(model, fault)["type"]
+    return {**fault, "msg": error.message() if isinstance(error, PydanticCustomError) else fault["msg"]}
 
 
 def _clipped(text: str, most: int = 200) -> str:

@@ -7,12 +7,10 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic.functional_validators import ModelWrapValidatorHandler
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import AfterValidator, Field, model_validator
 
 from channels.base import Severity
-from notifier.documents import NAME, ChannelName
+from notifier.documents import NAME, Body, ChannelName, Whole
 from notifier.items import ITEMS, at_least, most_severe, most_specific
 
 _HOURS = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]")
@@ -47,20 +45,7 @@ Labels = Annotated[dict[str, str], Field(max_length=64)]
 Names = Annotated[list[ChannelName], Field(max_length=50)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _say_what_is_known(cls, given: Any, handler: ModelWrapValidatorHandler["_Part"]) -> Any:
-        try:
-            return handler(given)
-        except ValidationError as error:
-            faults = [_reworded(cls, fault) for fault in error.errors(include_url=False)]
-            raise ValidationError.from_exception_data(cls.__name__, faults) from None
-
-
-class Rule(_Part):
+class Rule(Body):
     """All of `channels` are told of what matches; no `items` means every item."""
 
     channels: Annotated[list[ChannelName], Field(min_length=1, max_length=50)]
@@ -69,21 +54,21 @@ class Rule(_Part):
     min_severity: Severity = Severity.INFO
     match: Labels = Field(default_factory=dict)
     quiet_hours: Annotated[str, AfterValidator(_hours)] | None = None
-    remind_every_s: Annotated[int, Field(ge=0, le=7 * DAY_S)] = 0
+    remind_every_s: Annotated[Whole, Field(ge=0, le=7 * DAY_S)] = 0
     language: Literal["zh", "en"] | None = None
-    for_s: Annotated[int, Field(ge=0, le=DAY_S)] = 0
+    for_s: Annotated[Whole, Field(ge=0, le=DAY_S)] = 0
 
 
-class EscalationStep(_Part):
+class EscalationStep(Body):
     """Told when nobody acknowledged for so long, counted from the alert."""
 
-    after_s: Annotated[int, Field(ge=1, le=7 * DAY_S)]
+    after_s: Annotated[Whole, Field(ge=1, le=7 * DAY_S)]
     channels: Annotated[list[ChannelName], Field(min_length=1, max_length=50)]
     items: list[AlertItem] = Field(default_factory=list)
     min_severity: Severity = Severity.INFO
 
 
-class AlertConfigModel(_Part):
+class AlertConfigModel(Body):
     """`alertConfig`: ours, or Baidu's `{"alertItems": […], "notifyRuleId": "CHANNEL"}`, read as one rule."""
 
     rules: Annotated[list[Rule], Field(max_length=100)] = Field(default_factory=list)
@@ -113,15 +98,6 @@ class AlertConfigModel(_Part):
         """Every channel that it names anywhere."""
         told = {name for rule in self.rules for name in (*rule.channels, *rule.fallback)}
         return frozenset(told | {name for step in self.escalation for name in step.channels})
-
-
-def _reworded(model: type[BaseModel], fault: Any) -> InitErrorDetails:
-    """Where a field is unknown, the known ones are the mend."""
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
-        message = f"no such field; there are {', '.join(model.model_fields)}"
-    error = PydanticCustomError(fault["type"], "{message}", {"message": message})
-    return InitErrorDetails(type=error, loc=fault["loc"], input=None)
 
 
 def _rule_of_baidu(data: Mapping[str, Any]) -> dict[str, Any]:

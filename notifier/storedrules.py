@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from notifier.faultwords import mend_of
 from notifier.rules import AlertConfigModel
 
 ROUNDS = 8  # what is wrong is found at once, but for a rule of which too little is left
@@ -28,8 +29,7 @@ def readable(stored: Any) -> tuple[AlertConfigModel, tuple[str, ...]]:
             where = _cut(document, fault["loc"])
             if not where:
                 return AlertConfigModel(), (UNREADABLE,)
-            said = str(fault["msg"]).removeprefix("Value error, ")
-            notes.append(f"{where} cannot be read and is not heeded ({said})")
+            notes.append(f"{where} cannot be read and is not heeded ({mend_of(str(fault['msg']))})")
     return AlertConfigModel(), (UNREADABLE,)
 
 

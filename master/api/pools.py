@@ -17,20 +17,21 @@ from master.model import DataSource, Node, Pool, Queue
 from notifier.api.deps import IfMatch, Operator, Reader, Served, Services, check_match, etag
 from notifier.auth import Principal
 from notifier.clock import utcnow
-from notifier.documents import Body
+from notifier.documents import Body, Flag, Real, matching
 from notifier.problems import Problem, invalid
 from notifier.storage import insert_new
 
 router = APIRouter(tags=["pools"])
 PART = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+PART_MEND = "give 1 to 63 of A-Z, a-z, 0-9, '.', '_', '-', first a letter or digit"
 WHOLE_POOL = "a token of one queue may not change its pool: take one of the whole pool"
 
 
 class PoolChange(Body):
     """What is not given stays."""
 
-    fault_isolation: bool | None = Field(default=None, description="isolate faulty nodes by itself")
-    isolation_cap: Annotated[float, Field(ge=0, le=1)] | None = Field(
+    fault_isolation: Flag | None = Field(default=None, description="isolate faulty nodes by itself")
+    isolation_cap: Annotated[Real, Field(ge=0, le=1)] | None = Field(
         default=None, description="largest share of the nodes that may be isolated at once"
     )
 
@@ -42,7 +43,7 @@ class PoolChange(Body):
 
 
 class DataSourceBody(Body):
-    type: Annotated[str, Field(pattern=PART)]
+    type: Annotated[str, *matching(PART, PART_MEND)]
 
 
 class Reason(Body):
@@ -179,9 +180,7 @@ def _changeable(session: Session, principal: Principal, pool_id: str) -> Pool:
 
 def _part(what: str, name: str) -> str:
     if not re.fullmatch(PART, name):
-        raise invalid(
-            "name", f"{what}: give 1 to 63 of A-Z, a-z, 0-9, '.', '_', '-', first a letter or digit"
-        )
+        raise invalid("name", f"{what}: {PART_MEND}")
     return name
 
 

@@ -137,6 +137,9 @@ WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
     "a long label": ({"labels": {"a": "x" * 1025}}, "labels.a"),
     "an endless life": ({"expires_s": 10**9}, "expires_s"),
     "a field too many": ({"severety": "error"}, "severety"),
+    "a number that is none": ({"expires_s": True}, "expires_s"),
+    "a number in quotes": ({"expires_s": "60"}, "expires_s"),
+    "a label without a name": ({"labels": {"": "x"}}, "labels"),
 }
 
 

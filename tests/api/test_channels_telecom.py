@@ -22,7 +22,7 @@ def refused(client: httpx.Client, **changes: Any) -> dict[str, str]:
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "provider": ({"provider": "nokia"}, "config.provider", "none of aliyun"),
     "credentials": ({"credentials": {"auth_token": "CANARY"}}, "config.credentials", "access_key_id and"),
-    "missing": ({"to": ...}, "config.to", "required"),
+    "missing": ({"to": ...}, "config.to", "is missing"),
     "number": ({"to": ["138"]}, "config.to.0", "E.164"),
     "template": ({"template_id": ...}, "config.template_id", "approved templates"),
     "private endpoint": ({"endpoint": "http://10.0.0.1:1"}, "config.endpoint", "private"),

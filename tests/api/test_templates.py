@@ -93,13 +93,13 @@ def test_a_creation_that_is_repeated_is_done_once(admin: httpx.Client) -> None:
             "text", "takes more than", id="time",
         ),
         pytest.param({"text": " {{ '' }} "}, "text", "no text for a sample of jobRunning", id="no-text"),
-        pytest.param({"text": ""}, "text", "at least 1 character", id="empty"),
+        pytest.param({"text": ""}, "text", "must not be empty", id="empty"),
         pytest.param({"text": "x" * 20_001}, "text", "at most 20000", id="too-long"),
         pytest.param({"item": "jobX"}, "item", "give one of jobRunning", id="item"),
         pytest.param({"language": "fr"}, "language", "zh", id="language"),
         pytest.param({"channel": "a b"}, "channel", "without blanks", id="channel"),
         pytest.param({"scope": "a/b/c"}, "scope", "pool or pool/queue", id="scope"),
-        pytest.param({"body": "x"}, "body", "not permitted", id="unknown-field"),
+        pytest.param({"body": "x"}, "body", "there are scope", id="unknown-field"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(admin: httpx.Client, given: dict[str, Any], field: str, said: str) -> None:

@@ -216,7 +216,7 @@ def test_what_has_no_effect_yet_is_named() -> None:
         ({"alertItems": ["jobFT"], "notifyRuleId": "a", "for": "５m"}, "", "for: give a duration"),
         ({"rules": [{"channels": ["a"], "chanels": []}]}, "rules.0.chanels", "channels, fallback"),
         ({"rulez": []}, "rulez", "there are rules, escalation"),
-        ({"rules": [None]}, "rules.0", "dictionary"),
+        ({"rules": [None]}, "rules.0", "give an object"),
         ({"rules": [{"channels": ["a b"]}]}, "rules.0.channels.0", "without blanks"),
         ({"rules": [{"channels": ["a"], "for_s": 1e9}]}, "rules.0.for_s", "86400"),
         ({"alertItems": ["jobft"], "notifyRuleId": "a"}, "", "alertItems: there is no item jobft"),
@@ -233,7 +233,7 @@ def test_what_has_no_effect_yet_is_named() -> None:
         (
             {"escalation": [{"after_s": 0, "channels": ["a"]}]},
             "escalation.0.after_s",
-            "greater than or equal to 1",
+            "give 1 or more",
         ),
     ],
 )
