@@ -22,6 +22,7 @@ from pydantic import SecretStr
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from channels import registry
 from channels.config import split
 from channels.registry import ADAPTERS
 from channels.standin import StandIn
@@ -41,6 +42,7 @@ from notifier.settings import Settings
 from notifier.storage import Store
 from notifier.worker import run_worker
 from notifier.writer import Writer
+from tests.delivery.exchange import CLASSES, Exchange
 
 KEY = "a key for tests, long enough"
 LOOPBACK = "127.0.0.1/32"
@@ -335,3 +337,11 @@ def house(store: Store, database_url: str, providers: StandIn, tmp_path: Path) -
         language="en",
     )
     return House(store, providers, settings, SecretBox(KEY))
+
+
+@pytest.fixture
+def exchange(monkeypatch: pytest.MonkeyPatch) -> Iterator[Exchange]:
+    """A played provider of texts and calls, with kinds of channel of its own."""
+    monkeypatch.setattr(registry, "_CLASSES", {**registry._CLASSES, **CLASSES})
+    with Exchange() as found:
+        yield found
