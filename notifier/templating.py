@@ -159,7 +159,7 @@ class Sandbox:
             return self._process
         self.stop()
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-X", "utf8", PROGRAM],
+            [sys.executable, "-E", "-P", "-X", "utf8", PROGRAM],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", env={},
         )  # fmt: skip
         self._line(self._process, START_S)
