@@ -27,6 +27,7 @@ FIRING, RESOLVED = "firing", "resolved"
 SOURCE = "faultcast"
 ROUNDS = 3  # an alert may close between our insert and our look at it
 UNTOLD = ("failed", "expired", "suppressed")  # nobody was told by such a delivery, and nobody will be
+EXPIRED = "it was over already: not repeated before expires_at"
 OVER = "it was over before it was to be told"
 
 
@@ -105,7 +106,7 @@ def resolve(
     text: str = "",
     context: Mapping[str, Any] | None = None,
 ) -> Published:
-    """Closes the open alert and tells whoever was told of it, once; what is closed already tells nobody."""
+    """Closes the open alert and tells whoever was told of it, once; what is over already tells nobody."""
     which = Alert.id == alert_id if alert_id is not None else Alert.event_id == event_id
     rows = select(Alert).where(which).order_by(Alert.id).with_for_update()
     alert = session.scalars(rows.execution_options(populate_existing=True)).first()
@@ -113,6 +114,10 @@ def resolve(
         return Published(alert_id or "", why="there is no such alert")
     if alert.status == RESOLVED:
         return Published(alert.id)
+    if has_expired(alert, now):
+        alert.status, alert.resolved_at = RESOLVED, alert.expires_at
+        session.flush()
+        return Published(alert.id, why=EXPIRED)
     alert.status, alert.resolved_at = RESOLVED, now
     alert.context = {
         **alert.context,

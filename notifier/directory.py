@@ -6,6 +6,9 @@ from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
 
+from notifier.documents import split_scope
+from notifier.problems import invalid
+
 
 @dataclass(frozen=True)
 class KnownJob:
@@ -37,3 +40,18 @@ class Standalone:
 
     def has_scope(self, session: Session, pool: str, queue: str) -> bool:  # noqa: ARG002
         return True
+
+
+def check_scope(session: Session, directory: Directory, scope: str | None) -> None:
+    """Of a scope that was asked for by name.
+
+    Raises:
+        Problem: there is no such pool, or no such queue in it.
+    """
+    if scope is None:
+        return
+    pool, queue = split_scope(scope)
+    if not directory.has_scope(session, pool, ""):
+        raise invalid("scope", f"there is no pool {pool}: give one that there is")
+    if queue and not directory.has_scope(session, pool, queue):
+        raise invalid("scope", f"pool {pool} has no queue {queue}: give one that it has, or make it first")

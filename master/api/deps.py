@@ -19,8 +19,8 @@ def _controller(request: Request) -> Controller:
 
 Mastered = Annotated[Controller, Depends(_controller)]
 AgentToken = Annotated[Principal, Depends(allow(Role.AGENT))]
-JobId = Annotated[str, Path(max_length=64, examples=["job_01jdvw0c3k0000000000000000"])]
-Name = Annotated[str, Path(max_length=253)]
+JobId = Annotated[str, Path(examples=["job_01jdvw0c3k0000000000000000"])]
+Name = Annotated[str, Path()]
 Language = Annotated[
     Literal["zh", "en"] | None, Query(description="of sentences; the server's own if not given")
 ]

@@ -23,7 +23,7 @@ from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, ack, publish,
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Publisher, Reader, Served, answered
 from notifier.auth import Principal
 from notifier.channels import own_scope
-from notifier.directory import Directory, KnownJob
+from notifier.directory import Directory, KnownJob, check_scope
 from notifier.documents import Listed, one_of
 from notifier.idempotency import Answer, Call, once
 from notifier.items import ITEMS
@@ -32,7 +32,7 @@ from notifier.pages import page
 from notifier.problems import Problem, invalid, not_found
 
 router = APIRouter(prefix="/alerts", tags=["alerts"])
-Id = Annotated[str, Path(max_length=64)]
+Id = Annotated[str, Path()]
 Item = Annotated[str, *one_of(tuple(ITEMS))]
 Status = Annotated[str, *one_of((FIRING, RESOLVED))]
 _Text = Annotated[str | None, Query(max_length=200)]
@@ -108,6 +108,7 @@ def _published(
         return _resolved(session, principal, body, now)
     job = _job(session, directory, principal, body.job) if body.job is not None else None
     pool, queue = (job.pool, job.queue) if job else own_scope(principal, body.scope)
+    check_scope(session, directory, body.scope)
     new = NewAlert(
         pool=pool,
         queue=queue,

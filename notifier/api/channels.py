@@ -23,6 +23,7 @@ from notifier.api.deps import (
 from notifier.api.openapi import problem_response
 from notifier.channels import ChannelBody, ChannelChange, ChannelDocument, Editing
 from notifier.clock import utcnow
+from notifier.directory import check_scope
 from notifier.documents import Listed, Scope
 from notifier.idempotency import Answer, Call, once
 from notifier.model import Channel
@@ -30,7 +31,7 @@ from notifier.trial import Bench, Trial, TrialDocument
 
 router = APIRouter(prefix="/channels", tags=["channels"])
 TOO_SOON = problem_response("the provider's limit leaves no room just now: again after `Retry-After`")
-Name = Annotated[str, Path(max_length=200, examples=["oncall-ding"])]
+Name = Annotated[str, Path(examples=["oncall-ding"])]
 Within = Annotated[Scope | None, Query(description="which, where several scopes have that name")]
 
 
@@ -45,6 +46,7 @@ def create(
     with services.store.write() as session:
 
         def work() -> Answer:
+            check_scope(session, services.directory, body.scope)
             row = Editing(session, services.box, now).create(body, want, scope)
             shown = channels.document(row, want.config, want.warnings).model_dump(mode="json")
             return Answer(201, shown, {"ETag": etag(row.version)})

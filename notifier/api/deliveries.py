@@ -13,7 +13,7 @@ from notifier.model import FINAL_STATES, OPEN_STATES
 from notifier.resending import resend
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"])
-Id = Annotated[str, Path(max_length=64)]
+Id = Annotated[str, Path()]
 STATES = (*OPEN_STATES, "held", *FINAL_STATES)
 State = Annotated[str, *one_of(STATES)]
 Kind = Annotated[str, *one_of(tuple(ADAPTERS))]

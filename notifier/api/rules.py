@@ -17,8 +17,8 @@ from notifier.problems import Problem, not_found
 from notifier.rules import AlertConfigModel
 
 router = APIRouter(tags=["alert configuration"])
-PoolId = Annotated[str, Path(max_length=63, examples=["default"])]
-JobId = Annotated[str, Path(max_length=64, examples=["job_01jdvw0c3k0000000000000000"])]
+PoolId = Annotated[str, Path(examples=["default"])]
+JobId = Annotated[str, Path(examples=["job_01jdvw0c3k0000000000000000"])]
 Item = Annotated[str, *one_of(tuple(ITEMS)), Query(description="which alert item")]
 
 

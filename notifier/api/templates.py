@@ -12,6 +12,7 @@ from notifier import channels, usertemplates
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Reader, Served, answered
 from notifier.auth import Principal
 from notifier.clock import utcnow
+from notifier.directory import check_scope
 from notifier.documents import Document, Listed, scope_of
 from notifier.idempotency import Answer, Call, once
 from notifier.problems import invalid
@@ -20,7 +21,7 @@ from notifier.samples import DIGEST, sample
 from notifier.usertemplates import TemplateBody, TemplateDocument
 
 router = APIRouter(prefix="/templates", tags=["templates"])
-Ident = Annotated[str, Path(max_length=64)]
+Ident = Annotated[str, Path()]
 USUAL = "dingtalk"
 
 
@@ -49,6 +50,7 @@ def create(
     with services.store.write() as session:
 
         def work() -> Answer:
+            check_scope(session, services.directory, body.scope)
             row = usertemplates.create(session, body, scope, now)
             return Answer(201, usertemplates.document(row).model_dump(mode="json"))
 

@@ -1,9 +1,8 @@
 """`/tokens`: an admin gives and takes back tokens; the plaintext is answered once."""
 
 from datetime import datetime
-from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 from sqlalchemy import select
@@ -11,6 +10,7 @@ from sqlalchemy import select
 from notifier.api.deps import Admin, Asked, IdempotencyKey, Served, answered
 from notifier.auth import NewToken, Principal, Role, create_token
 from notifier.clock import utcnow
+from notifier.directory import check_scope
 from notifier.documents import (
     Body,
     Document,
@@ -62,6 +62,7 @@ def create(body: TokenBody, principal: Admin, services: Served, key: Idempotency
     with services.store.write() as session:
 
         def work() -> Answer:
+            check_scope(session, services.directory, body.scope)
             row, plaintext = create_token(session, new, now)
             document = NewTokenDocument(**_document(row).model_dump(), token=plaintext)
             return Answer(201, document.model_dump(mode="json"))
@@ -84,7 +85,7 @@ def list_tokens(principal: Admin, services: Served, ask: Asked) -> Listed[TokenD
 
 
 @router.delete("/{token_id}", status_code=204)
-def delete(token_id: Annotated[str, Path(max_length=64)], principal: Admin, services: Served) -> Response:
+def delete(token_id: str, principal: Admin, services: Served) -> Response:
     with services.store.write() as session:
         row = session.get(Token, token_id)
         if row is None or not _within(principal, row.pool, row.queue):

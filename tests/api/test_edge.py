@@ -82,7 +82,8 @@ ADDRESSES = {
     "a time without zone": ("GET", "/deliveries?since=2026-01-01T00:00:00", 422),
     "a time before time": ("GET", "/deliveries?since=0001-01-01T00:00:00%2B14:00", 422),
     "a scope of no form": ("GET", "/channels/a?scope=a/b/c", 422),
-    "a very long name": ("GET", "/channels/" + "a" * 4000, 422),
+    "a very long name": ("GET", "/channels/" + "a" * 4000, 404),
+    "a very long id": ("DELETE", "/tokens/" + "a" * 4000, 404),
     "an unknown delivery": ("GET", "/deliveries/dlv_0", 404),
 }
 

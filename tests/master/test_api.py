@@ -394,3 +394,48 @@ def test_nodes_are_isolated_and_restored_and_people_are_told(admin: TestClient, 
     assert world.told() == [("nodeFT", "firing"), ("nodeFT", "resolved")]
     assert admin.post("/nodes/none/isolate").status_code == 404
     assert admin.post("/nodes/node-1/isolate", json={"raeson": "x"}).status_code == 422
+
+
+THERE = ["default", "default/default"]
+NOT_THERE = ["ghostpool", "ghostpool/ghostq", "default/ghost", "pool/queue"]
+SCOPED = {
+    "/alerts": {"title": "t"},
+    "/channels": {"name": "hook", "kind": "webhook", "config": {"url": "http://127.0.0.1:9/"}},
+    "/templates": {"text": "{{ what }}"},
+    "/tokens": {"name": "t", "role": "viewer"},
+}
+
+
+@pytest.mark.parametrize("path", SCOPED)
+def test_a_scope_must_be_there(admin: TestClient, path: str) -> None:
+    for scope in THERE:
+        assert admin.post(path, json={**SCOPED[path], "scope": scope}).status_code < 300, scope
+    for scope in NOT_THERE:
+        answer = admin.post(path, json={**SCOPED[path], "scope": scope})
+        assert (answer.status_code, list(faults(answer))) == (422, ["scope"]), scope
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"fault_isolation": "no"}, "fault_isolation"),
+        ({"fault_isolation": 0}, "fault_isolation"),
+        ({"isolation_cap": True}, "isolation_cap"),
+        ({"isolation_cap": "0.5"}, "isolation_cap"),
+        ({"isolation": True}, "isolation"),
+    ],
+)
+def test_a_pool_is_changed_by_what_is_meant(admin: TestClient, change: dict[str, Any], field: str) -> None:
+    before = admin.get("/pools/default").json()
+    answer = admin.patch("/pools/default", json=change)
+    assert (answer.status_code, list(faults(answer))) == (422, [field])
+    assert admin.get("/pools/default").json() == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/jobs/{}", "/jobs/{}/logs", "/jobs/{}/alerts", "/pools/{}", "/pools/{}/alerts", "/alerts/{}",
+     "/deliveries/{}", "/channels/{}", "/templates/{}", "/jobs/{}/events"],
+)  # fmt: skip
+def test_what_cannot_be_there_is_not_there(admin: TestClient, path: str) -> None:
+    assert admin.get(path.format("x" * 1000)).status_code == 404

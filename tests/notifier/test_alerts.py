@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from notifier.alertconfigs import put_alert_config
-from notifier.alerts import NewAlert, Published, ack, publish, raise_channel_failing, resolve
+from notifier.alerts import EXPIRED, NewAlert, Published, ack, publish, raise_channel_failing, resolve
 from notifier.channels import mended
 from notifier.doorbell import shard_of
 from notifier.ids import new_id
@@ -237,6 +237,15 @@ def test_an_alert_that_was_not_repeated_in_time_is_over(store: Store) -> None:
     assert first.alert_id != later.alert_id
     assert len(later.delivery_ids) == 1
     assert alert_of(store, first.alert_id).resolved_at == at(60)
+
+
+def test_the_resolve_of_what_is_over_already_tells_nobody(store: Store) -> None:
+    add_channels(store, "ding")
+    first = told(store, custom(channels=("ding",), dedup_key="disk", expires=timedelta(hours=1)))
+    late = resolved(store, at(61), alert_id=first.alert_id)
+    assert (late.alert_id, late.delivery_ids, late.why) == (first.alert_id, (), EXPIRED)
+    assert alert_of(store, first.alert_id).resolved_at == at(60)
+    assert [row.status for row in log(store)] == ["firing"]
 
 
 def test_eight_posters_at_once_make_one_alert(store: Store) -> None:
