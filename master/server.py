@@ -2,25 +2,30 @@
 
 import contextlib
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import FrameType
 
 import structlog
 import uvicorn
 from fastapi import FastAPI
+from sqlalchemy.exc import DBAPIError
 
-from master import logs
+from master import datadir, logs
 from master.agentdoor import LOOPBACK, loopback, open_door
 from master.app import create_app
 from master.cli.errors import FAILED, REFUSED, CommandError
 from master.controller import Controller
+from master.database import not_usable
 from master.health import look
 from master.listening import listen, url_of
-from master.runtimes.base import Runtime
 from master.runtimes.local import LocalRuntime
 from master.services import open_services
 from notifier.api.deps import Services
+from notifier.auth import bootstrap_admin
+from notifier.clock import utcnow
 from notifier.settings import Settings, SettingsError
 from notifier.watchdog import Watchdog
 
@@ -42,16 +47,15 @@ class Endpoint:
 def run_server(settings: Settings, endpoint: Endpoint) -> int:
     """Serves until SIGTERM or SIGINT; returns the exit code."""
     logs.configure(settings.log_format)
+    check_runtime(settings)
+    if warning := datadir.ready(settings.data_dir):
+        log.warning("data_dir_is_open", why=warning)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listener(settings, endpoint))
-        try:
-            services = stack.enter_context(open_services(settings))
-        except SettingsError as error:
-            raise CommandError(str(error), REFUSED) from None
+        services = stack.enter_context(_services(settings))
         door = stack.enter_context(loopback(settings.data_dir / DOOR)) if settings.tls_cert else None
-        controller = Controller(
-            services, _runtime(settings), server=_agents_address(settings, listener, door)
-        )
+        runtime = LocalRuntime(settings.data_dir, settings.local_nodes)
+        controller = Controller(services, runtime, server=_agents_address(settings, listener, door))
         app = create_app(services, controller)
         if door is not None:
             stack.enter_context(open_door(app, door))
@@ -59,6 +63,10 @@ def run_server(settings: Settings, endpoint: Endpoint) -> int:
             part.start()
             stack.callback(part.stop)
         server = _Server(_config(app, settings), endpoint.ready_fd)
+        # uvicorn raises a signal once more when it has ended: to the default handler that would be our death
+        # before the lease is given up.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, server.end)
         server.run(sockets=[listener])
         return 0 if server.started else FAILED
 
@@ -69,10 +77,24 @@ def _watchdog(services: Services) -> Watchdog:
     return Watchdog(plain, services.network, lambda: [one.name for one in look(services) if not one.ok])
 
 
-def _runtime(settings: Settings) -> Runtime:
+def check_runtime(settings: Settings) -> None:
+    """Refuses a runtime that is none yet, before anything is started."""
     if settings.runtime != "local":
         raise CommandError(f"FAULTCAST_RUNTIME: {settings.runtime} is not supported yet; set local", REFUSED)
-    return LocalRuntime(settings.data_dir, settings.local_nodes)
+
+
+@contextlib.contextmanager
+def _services(settings: Settings) -> Iterator[Services]:
+    """Store and the like, and the admin's token in the data dir."""
+    with contextlib.ExitStack() as stack:
+        try:
+            services = stack.enter_context(open_services(settings))
+            bootstrap_admin(services.store, settings.data_dir, utcnow())
+        except SettingsError as error:
+            raise CommandError(str(error), REFUSED) from None
+        except DBAPIError as error:
+            raise not_usable(error) from None
+        yield services
 
 
 def _agents_address(settings: Settings, listener: socket.socket, door: socket.socket | None) -> str:
@@ -88,6 +110,9 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, ready_fd: int | None) -> None:
         super().__init__(config)
         self._ready_fd = ready_fd
+
+    def end(self, _number: int, _frame: FrameType | None) -> None:
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -13,17 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import structlog
-from sqlalchemy.exc import DBAPIError
 
-from master import logs
+from master import datadir, logs
 from master.cli.errors import FAILED, REFUSED, CommandError
+from master.database import migrate_database
 from master.listening import listen, url_of
 from master.processes import Keeper, Program, faultcast
 from master.runtimes.local import LocalRuntime
+from master.server import check_runtime
 from notifier.auth import bootstrap_admin
 from notifier.clock import utcnow
 from notifier.metrics import SHARED
-from notifier.migrations import head, migrate
 from notifier.secretbox import open_box
 from notifier.settings import Settings, SettingsError
 from notifier.storage import Store, make_engine
@@ -39,13 +39,13 @@ log = structlog.get_logger()
 def run_up(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT; returns the exit code."""
     logs.configure(settings.log_format)
+    check_runtime(settings)
     stop = _stop_on_signals()
     with contextlib.ExitStack() as stack:
         stack.enter_context(own_data_dir(settings.data_dir))
         listener = stack.enter_context(listen(settings.host, settings.port))
         _prepare(settings)
-        if settings.runtime == "local":
-            stack.callback(LocalRuntime(settings.data_dir, settings.local_nodes).shutdown)
+        stack.callback(LocalRuntime(settings.data_dir, settings.local_nodes).shutdown)
         bell = _Doorbell(stack.enter_context(_valkey(settings)))
         env = _environment(settings, bell.valkey)
         keeper = Keeper()
@@ -55,29 +55,16 @@ def run_up(settings: Settings) -> int:
         return _serve(keeper, bell, ready, stop, address=url_of(settings, listener))
 
 
-def migrate_database(settings: Settings) -> str:
-    """Brings the database to the newest form; answers what it is now."""
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    engine = make_engine(settings.sqlalchemy_url)
-    try:
-        migrate(engine)
-    except DBAPIError as error:
-        raise CommandError(f"FAULTCAST_DATABASE_URL: {error.orig}; is the database there?", FAILED) from None
-    finally:
-        engine.dispose()
-    return f"the database is at revision {head()}"
-
-
 @contextlib.contextmanager
 def own_data_dir(folder: Path) -> Iterator[None]:
-    """The data dir (0700) is ours alone while this lasts.
+    """The data dir is ours alone while this lasts.
 
     Raises:
-        CommandError: another `up` has it, or it cannot be made.
+        CommandError: another `up` has it, or it cannot be used.
     """
+    if warning := datadir.ready(folder):
+        log.warning("data_dir_is_open", why=warning)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.chmod(0o700)
         lock = (folder / "up.lock").open("a+")
     except OSError as error:
         raise CommandError(f"--data-dir: {folder}: {error.strerror}; name a folder you may write") from None

@@ -6,7 +6,8 @@ import threading
 from sqlalchemy.exc import DBAPIError
 
 from master import logs
-from master.cli.errors import FAILED, REFUSED, CommandError
+from master.cli.errors import REFUSED, CommandError
+from master.database import not_usable
 from notifier.settings import Settings, SettingsError
 from notifier.worker import run_worker
 
@@ -22,6 +23,5 @@ def run(settings: Settings, concurrency: int) -> int:
     except SettingsError as error:
         raise CommandError(str(error), REFUSED) from None
     except DBAPIError as error:
-        mend = "is the database there, and brought to this version (faultcast migrate)?"
-        raise CommandError(f"FAULTCAST_DATABASE_URL: {error.orig}; {mend}", FAILED) from None
+        raise not_usable(error) from None
     return 0

@@ -4,6 +4,8 @@ Every secret may also stand in a file named by `FAULTCAST_<NAME>_FILE`. Secrets 
 """
 
 import os
+import re
+import ssl
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -24,6 +26,7 @@ ENV_FILE = ".env"
 DATABASE_NAME = "faultcast.db"
 MIN_SECRET_KEY = 16
 MAX_WORKERS = 64
+_HOST = re.compile(r"[A-Za-z0-9._:%-]*", re.ASCII)
 
 Cidr = IPv4Network | IPv6Network
 
@@ -35,6 +38,11 @@ class SettingsError(ValueError):
 def _default_data_dir() -> Path:
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / "faultcast"
+
+
+def _some_folder(value: object) -> object:
+    """A blank name is none: it would mean whatever folder we are in."""
+    return _default_data_dir() if isinstance(value, str) and not value.strip() else value
 
 
 def _cidrs(value: object) -> object:
@@ -55,15 +63,24 @@ def _bind(value: str) -> str:
 
 
 def _file(value: Path | None) -> Path | None:
-    if value is not None and not value.is_file():
+    if value is not None and not (value.is_file() and os.access(value, os.R_OK)):
         raise ValueError("no such file; give the path of a readable file")
+    return value
+
+
+def _ca_bundle(value: Path | None) -> Path | None:
+    if value is not None:
+        try:
+            ssl.create_default_context(cafile=value)
+        except (ssl.SSLError, OSError):
+            raise ValueError("holds no certificates; give a file of them in PEM") from None
     return value
 
 
 def _check_url(value: str, schemes: tuple[str, ...], example: str) -> None:
     try:
         parts = urlsplit(value)
-        good = parts.scheme in schemes and bool(parts.hostname) and (parts.port or 1) > 0
+        good = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
         good = False
     if not good:
@@ -105,6 +122,9 @@ def _database_url(value: SecretStr | None) -> SecretStr | None:
         url = None
     if url is None or url.get_backend_name() not in {"sqlite", "postgresql", "postgres"}:
         raise ValueError("give sqlite:///PATH or postgresql+psycopg://user:password@host/database")
+    # SQLAlchemy ends the password at the first @ and would name the rest of it as the host.
+    if not _HOST.fullmatch(url.host or "") or not 0 < (url.port or 1) <= 65535:
+        raise ValueError("no such host or port; write @ / : of a password as %40 %2F %3A")
     if url.get_backend_name() == "sqlite":
         if not url.database or url.database == ":memory:":
             raise ValueError("a database in memory is not durable; give sqlite:///PATH")
@@ -131,10 +151,11 @@ class Settings(BaseSettings):
     """All of CONTRACT 2. Values given in code win over the environment, and that over `.env`."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=ENV_FILE, extra="ignore", frozen=True, hide_input_in_errors=True
-    )
+        env_prefix=PREFIX, env_file=ENV_FILE, env_ignore_empty=True, extra="ignore", frozen=True,
+        hide_input_in_errors=True,
+    )  # fmt: skip
 
-    data_dir: Path = Field(default_factory=_default_data_dir)
+    data_dir: Annotated[Path, BeforeValidator(_some_folder)] = Field(default_factory=_default_data_dir)
     bind: Annotated[str, AfterValidator(_bind)] = "127.0.0.1:8642"
     tls_cert: File = None
     tls_key: File = None
@@ -146,7 +167,7 @@ class Settings(BaseSettings):
     allow_targets: Annotated[tuple[Cidr, ...], NoDecode, BeforeValidator(_cidrs)] = ()
     https_proxy: Annotated[Secret, AfterValidator(_secret_http_url)] = None
     no_proxy: str = ""
-    ca_bundle: File = None
+    ca_bundle: Annotated[File, AfterValidator(_ca_bundle)] = None
     public_url: Annotated[str | None, AfterValidator(_http_url), _Blank] = None
     language: Literal["zh", "en"] = "zh"
     timezone: TimeZone = "Asia/Shanghai"
@@ -160,6 +181,17 @@ class Settings(BaseSettings):
     def _tls_is_whole(self) -> "Settings":
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError(f"set both {PREFIX}TLS_CERT and {PREFIX}TLS_KEY, or neither")
+        if self.tls_cert is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            try:
+                context.load_cert_chain(
+                    self.tls_cert, self.tls_key, lambda: ""
+                )  # nobody is there to type one
+            except (ssl.SSLError, OSError):
+                raise ValueError(
+                    f"{PREFIX}TLS_CERT and {PREFIX}TLS_KEY: give a certificate and its own key, both in PEM, "
+                    "the key without a passphrase"
+                ) from None
         return self
 
     @property

@@ -4,10 +4,13 @@ Heavy modules are imported when their command runs, so that help is quick.
 """
 
 import contextlib
+import errno
+import io
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 
@@ -17,6 +20,8 @@ from master.cli.errors import FAILED, REFUSED, CommandError, one_line
 BARE_FLAGS = frozenset(
     {"--enable-fault-tolerance", "--enable-rdma", "--enable-bccl", "--host-network", "--privileged"}
 )
+# Of what is printed: the disk behind it is full, or nobody takes it.
+_UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 # Typer does not export the base class of its usage errors.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
@@ -27,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     arguments = spell_out(list(sys.argv[1:] if argv is None else argv))
     try:
+        _settle_streams()
         code = typer.main.get_command(app).main(arguments, prog_name="faultcast", standalone_mode=False)
         sys.stdout.flush()
     except CommandError as error:
@@ -45,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     except Exception as error:  # the border of the command line: never a traceback
         if os.environ.get("FAULTCAST_TRACEBACK"):
             raise
+        if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITTEN:
+            _forget_output()
+            _end(f"standard output: {error.strerror}", FAILED)
         what = f"{type(error).__name__}: {error}"
         _end(f"an error of ours: {what} (FAULTCAST_TRACEBACK=1 shows where)", FAILED)
     sys.exit(code if isinstance(code, int) else 0)
@@ -69,7 +78,23 @@ def _end(message: str, code: int) -> None:
     sys.exit(code)
 
 
+def _settle_streams() -> None:
+    """Whatever is to be shown can be: what the terminal's encoding lacks is escaped."""
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  to the process's end
+    if sys.stdout is None:
+        raise CommandError("standard output is closed; send it to /dev/null if it is not wanted")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _leave_quietly() -> None:
-    """Whoever read us has gone; Python's own flush at exit must not complain of it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Whoever read us has gone."""
+    _forget_output()
     sys.exit(FAILED)
+
+
+def _forget_output() -> None:
+    """Python's own flush at exit must not complain of what cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

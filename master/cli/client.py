@@ -18,18 +18,17 @@ PAGE = 500
 TIMEOUT_S = 90.0  # a test message or a collection of stacks may take its time
 
 Json = Any
+_ADDRESS = "give http://HOST:PORT"
 
 
 class Client:
     """One server, one token. Connects on first use."""
 
     def __init__(self, server: str | None = None, token: str | None = None) -> None:
-        self.server = (server or setting("SERVER") or DEFAULT_SERVER).rstrip("/")
-        self._token = token
+        field = "--server" if server else "FAULTCAST_SERVER"
+        self.server = _address(field, server or setting("SERVER") or DEFAULT_SERVER)
+        self._token = None if token is None else _token("--token", token)
         self._pool: PoolManager | None = None
-        parts = urlsplit(self.server)
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise CommandError(f"--server: {self.server} is no address: give http://HOST:PORT")
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Json:
         return self.call("GET", path, query=query)
@@ -67,7 +66,7 @@ class Client:
             return None
         try:
             document = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise CommandError(
                 f"{self.server} answered {response.status} and no JSON: is it a Faultcast server?", FAILED
             ) from None
@@ -85,7 +84,7 @@ class Client:
         headers: Mapping[str, str] | None,
     ) -> "BaseHTTPResponse":
         from urllib3 import PoolManager, Timeout  # noqa: PLC0415  `--help` need not wait for it
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415
+        from urllib3.exceptions import HTTPError, LocationValueError  # noqa: PLC0415
 
         if self._pool is None:
             self._pool = PoolManager(timeout=Timeout(connect=5, read=TIMEOUT_S), retries=False)
@@ -99,13 +98,49 @@ class Client:
         url = self.server + PREFIX + path + _query(query)
         try:
             return self._pool.request(method, url, body=data, headers=sent, redirect=False)
-        except (HTTPError, UnicodeError, ValueError) as error:
+        except (LocationValueError, UnicodeError):
+            raise CommandError(f"--server: {self.server} is no address: {_ADDRESS}") from None
+        except HTTPError as error:
             raise unreachable(self.server, error) from None
 
 
 def segment(name: str) -> str:
     """A name as one segment of a path."""
-    return quote(name, safe="")
+    return quote(_text("the name", name), safe="")
+
+
+def _text(field: str, value: str) -> str:
+    """What the command line held must be text; bytes of another encoding come as surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise CommandError(f"{field}: {value!a} is not UTF-8 text; give it in UTF-8") from None
+    return value
+
+
+def _address(field: str, text: str) -> str:
+    """`http://HOST:PORT`, perhaps with a path. It may end up in messages, so it holds no password."""
+    address = text.strip().rstrip("/")
+    try:
+        parts = urlsplit(address)
+        is_good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        parts, is_good = urlsplit(""), False
+    if "@" in address:
+        raise CommandError(f"{field}: give the address without user and password; a token goes into --token")
+    if not is_good or not address.isprintable() or " " in address:
+        raise CommandError(f"{field}: {address} is no address: {_ADDRESS}")
+    if parts.query or parts.fragment:
+        raise CommandError(f"{field}: {address} has more than an address: {_ADDRESS}")
+    return _text(field, address)
+
+
+def _token(field: str, text: str) -> str:
+    """A token as a header takes it. What is wrong with it is said without it."""
+    token = text.strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise CommandError(f"{field}: is no token: give the line that `faultcast token create` printed")
+    return token
 
 
 def refusal(status: int, problem: Json) -> CommandError:
@@ -132,7 +167,7 @@ def setting(name: str) -> str | None:
     """`FAULTCAST_<name>` from the environment, its `_FILE`, or `.env`: the same sources as the server's."""
     variable = f"FAULTCAST_{name}"
     for values in (os.environ, _dotenv()):
-        if values.get(variable):
+        if (values.get(variable) or "").strip():
             return values[variable]
         path = values.get(f"{variable}_FILE")
         if path:
@@ -152,9 +187,9 @@ def data_dir() -> Path:
 def find_token() -> str | None:
     token = setting("TOKEN")
     if token:
-        return token
+        return _token("FAULTCAST_TOKEN", token)
     path = data_dir() / "admin.token"
-    return path.read_text(encoding="utf-8").strip() if os.access(path, os.R_OK) else None
+    return _token(str(path), _read(path, "the admin's token")) if os.access(path, os.R_OK) else None
 
 
 def _dotenv() -> Mapping[str, str | None]:
@@ -168,11 +203,14 @@ def _dotenv() -> Mapping[str, str | None]:
 def _read(path: Path, name: str) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{name}: {path} cannot be read: {error}") from None
+    except OSError as error:
+        raise CommandError(f"{name}: {path}: {error.strerror}; name a readable file") from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{name}: {path} is not UTF-8 text; name another file") from None
 
 
 def _query(query: Mapping[str, Any] | None) -> str:
-
+    for key, value in (query or {}).items():
+        _text(f"--{key}", str(value))
     pairs = [(key, value) for key, value in (query or {}).items() if value not in (None, "", ())]
     return "?" + urlencode(pairs, doseq=True) if pairs else ""

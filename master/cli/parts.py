@@ -2,19 +2,31 @@
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from master.cli.errors import REFUSED, CommandError
+from master.cli.output import note, say
 
 if TYPE_CHECKING:
     from notifier.settings import Settings
 
+
+def _no_blank(value: str | None) -> str | None:
+    if value is not None and not value.strip():  # as from a script's variable that is not set
+        raise CommandError("--data-dir: is empty; name a folder, or leave it out")
+    return value
+
+
 DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", metavar="DIR", help="Where everything is kept [env: FAULTCAST_DATA_DIR]."),
+    str | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        callback=_no_blank,
+        help="Where everything is kept [env: FAULTCAST_DATA_DIR].",
+    ),
 ]
 Bind = Annotated[
     str | None,
@@ -97,9 +109,13 @@ def agent(
 
 def migrate(data_dir: DataDir = None) -> None:
     """Bring the database to this version's tables."""
-    from master.up import migrate_database  # noqa: PLC0415
+    from master import datadir  # noqa: PLC0415
+    from master.database import migrate_database  # noqa: PLC0415
 
-    typer.echo(migrate_database(settings(data_dir=data_dir)))
+    given = settings(data_dir=data_dir)
+    if warning := datadir.ready(given.data_dir):
+        note(f"warning: {warning}")
+    say(migrate_database(given))
 
 
 def standin(context: typer.Context) -> None:

@@ -36,7 +36,11 @@ def pairs(flag: str, given: Iterable[str]) -> dict[str, str]:
 def read_text(flag: str, name: str) -> str:
     """The text of a file, or of stdin for `-`."""
     try:
-        return sys.stdin.read() if name == STDIN else Path(name).read_text(encoding="utf-8")
+        if name != STDIN:
+            return Path(name).read_text(encoding="utf-8")
+        if sys.stdin is None:
+            raise CommandError(f"{flag}: standard input is closed; name a file")
+        return sys.stdin.read()
     except OSError as error:
         raise CommandError(f"{flag}: {name}: {error.strerror}: name a readable file") from None
     except UnicodeDecodeError:
@@ -51,7 +55,7 @@ def read_document(flag: str, name: str) -> dict[str, Any]:
 def parse_mapping(flag: str, text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = _yaml(flag, text)
     if not isinstance(document, dict):
         raise CommandError(f"{flag}: a mapping of names to values is wanted (JSON or YAML)")
@@ -64,7 +68,9 @@ def _yaml(flag: str, text: str) -> Any:
     try:
         # JSON first and last: a YAML date would be no JSON value.
         return json.loads(json.dumps(yaml.safe_load(text)))
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+    except RecursionError:
+        raise CommandError(f"{flag}: is nested too deeply; give a mapping of names to values") from None
+    except (yaml.YAMLError, TypeError, ValueError) as error:
         where = getattr(error, "problem_mark", None)
         line = f" in line {where.line + 1}" if where else ""
         raise CommandError(f"{flag}: neither JSON nor YAML{line}: {error}") from None
@@ -79,5 +85,5 @@ def scalar(text: str) -> Any:
     """A `--set` value: JSON where it is one (`true`, `3`, `["a"]`), else the text itself."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

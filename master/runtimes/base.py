@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
-
 ELSEWHERE = (
     "its pods were started from another data dir, which this server does not see: it neither watches nor "
     "restarts them; start a server with that data dir on their machine"

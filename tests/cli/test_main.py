@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -97,6 +98,14 @@ def test_an_answer_that_is_no_json_is_a_failure(faultcast: Run, server: Server) 
         pytest.param(("job", "get"), id="missing argument"),
         pytest.param(("job", "create", "--command", "x", "--replicas", "many"), id="no number"),
         pytest.param(("job", "list", "--server", "not-an-address"), id="no address"),
+        pytest.param(("job", "list", "--server", "http://[::1"), id="half an address"),
+        pytest.param(("job", "list", "--server", "http://127.0.0.1:99999"), id="no port"),
+        pytest.param(("job", "list", "--server", "http://127.0.0.1:0"), id="port nought"),
+        pytest.param(("job", "get", "\udcff"), id="name in another encoding"),
+        pytest.param(("channel", "get", "\udcff"), id="channel in another encoding"),
+        pytest.param(("delivery", "list", "--q", "\udcff"), id="filter in another encoding"),
+        pytest.param(("migrate", "--data-dir", "/etc/passwd"), id="a file as a folder"),
+        pytest.param(("migrate", "--data-dir", " "), id="no folder"),
         pytest.param(("channel", "create", "x"), id="no kind"),
         pytest.param(("alert", "publish"), id="no title"),
         pytest.param(("alerts", "set", "job_1"), id="no rules"),
@@ -110,6 +119,53 @@ def test_wrong_usage_is_2_in_one_line(faultcast: Run, arguments: tuple[str, ...]
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("faultcast: ")
     assert ended.err.count("\n") == 1
+
+
+SECRET = "fct_hunter2"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("--token", f"{SECRET}\nX-More: 1", "job", "list"), id="two lines"),
+        pytest.param(("--token", f"{SECRET}中", "job", "list"), id="no ASCII"),
+        pytest.param(("--token", f"{SECRET}\udcff", "job", "list"), id="another encoding"),
+        pytest.param(("--token", " ", "job", "list"), id="blank"),
+        pytest.param(("job", "list", "--server", f"http://u:{SECRET}@127.0.0.1:1"), id="in the address"),
+    ],
+)
+def test_a_secret_of_no_form_is_refused_and_not_shown(faultcast: Run, arguments: tuple[str, ...]) -> None:
+    ended = faultcast(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(("faultcast: --token: ", "faultcast: --server: "))
+    assert "hunter2" not in ended.err
+
+
+def test_blanks_around_a_token_are_no_part_of_it(
+    faultcast: Run, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answer = {"items": [], "next_cursor": None}
+    monkeypatch.setenv("FAULTCAST_TOKEN", "fct_1\r\n")
+    assert faultcast("job", "list").code == 0
+    assert server.asked[0]["token"] == "Bearer fct_1"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe", b""], ids=["folder", "no text", "empty"])
+def test_an_admin_token_that_cannot_be_read_is_named(
+    faultcast: Run, tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "data" / "admin.token"
+    path.mkdir(parents=True) if content is None else path.parent.mkdir()
+    if content is not None:
+        path.write_bytes(content)
+    ended = faultcast("job", "list")
+    assert (ended.code, str(path) in ended.err) == (2, True)
+
+
+def test_a_document_nested_too_deeply_is_refused(faultcast: Run, tmp_path: Path) -> None:
+    (tmp_path / "deep").write_text("[" * 100_000)
+    ended = faultcast("alerts", "set", "pool:default", "-f", str(tmp_path / "deep"))
+    assert (ended.code, ended.err.startswith("faultcast: --file: is nested too deeply")) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -247,3 +303,35 @@ def test_ctrl_c_while_waiting_causes_no_traceback(server: Server) -> None:
         _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
     assert "Traceback" not in said
+
+
+def shell(script: str, server: Server, **settings: str) -> "subprocess.CompletedProcess[str]":
+    """A command whose output goes where the script says."""
+    words = " ".join(shlex.quote(word) for word in command())
+    return subprocess.run(
+        ["/bin/sh", "-c", script.replace("faultcast", words)],
+        env={**os.environ, "FAULTCAST_SERVER": server.url, **settings},
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        pytest.param("faultcast job list --json >/dev/full", 1, id="a full disk"),
+        pytest.param("faultcast job list --json >&-", 2, id="a closed output"),
+    ],
+)
+def test_an_output_that_takes_nothing_is_named_in_one_line(server: Server, script: str, code: int) -> None:
+    server.answer = {"items": [], "next_cursor": None}
+    ended = shell(script, server)
+    assert ended.returncode == code
+    assert ended.stderr.startswith("faultcast: standard output")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_what_the_terminal_cannot_show_is_escaped(server: Server) -> None:
+    server.answer = {"items": [{"id": "job_1", "name": "训练"}], "next_cursor": None}
+    ended = shell("faultcast job list", server, PYTHONIOENCODING="ascii")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "\\u8bad\\u7ec3" in ended.stdout

@@ -180,12 +180,14 @@ def test_a_part_that_is_killed_comes_back(lasting: Up, part: str) -> None:
 
 
 def test_killed_itself_it_takes_its_parts_along_and_can_start_again(tmp_path: Path) -> None:
+    """Agents stay, as pods do: the next one goes on with them, and ends them with itself."""
     with fresh(tmp_path) as first:
         first.process.kill()
         first.process.wait(LIMIT_S)
-        wait_for(lambda: of_data_dir(first.data_dir) == [])
+        wait_for(lambda: all("-m agent" in _words(left) for left in of_data_dir(first.data_dir)))
     with fresh(tmp_path) as again:
         assert answers(again)
+    assert of_data_dir(first.data_dir) == []
 
 
 def test_an_address_in_use_is_refused(tmp_path: Path) -> None:
@@ -223,3 +225,26 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     code, line = refused(tmp_path / "file" / "data", "--bind", "127.0.0.1:0")
     assert (code, "--data-dir" in line) == (2, True)
+
+
+def test_a_folder_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data").chmod(0o750)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        code, _ = refused(tmp_path / "data", "--bind", f"127.0.0.1:{other.getsockname()[1]}")
+    assert code == 1
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o750
+
+
+def test_a_folder_in_which_everybody_may_write_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data").chmod(0o1777)
+    code, line = refused(tmp_path / "data", "--bind", "127.0.0.1:0")
+    assert (code, "--data-dir" in line, "everybody may write" in line) == (2, True, True)
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o1777
+
+
+def test_a_runtime_that_is_none_yet_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    code, line = refused(tmp_path / "data", FAULTCAST_RUNTIME="kubernetes")
+    assert (code, "FAULTCAST_RUNTIME" in line) == (2, True)
+    assert not (tmp_path / "data").exists()

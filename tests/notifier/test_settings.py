@@ -45,6 +45,8 @@ WRONG = {
     "other database": ("DATABASE_URL", f"mysql://u:{CANARY}@h/d", "postgresql+psycopg://"),
     "database of no form": ("DATABASE_URL", CANARY, "postgresql+psycopg://"),
     "database in memory": ("DATABASE_URL", "sqlite://", "sqlite:///PATH"),
+    "database with @ in its password": ("DATABASE_URL", f"postgresql://u:p@{CANARY}@h/d", "%40"),
+    "database at a port too large": ("DATABASE_URL", "postgresql://u:p@h:99999/d", "no such host or port"),
     "redis of no form": ("REDIS_URL", f"http://{CANARY}", "redis://"),
     "no workers": ("WORKERS", "0", "greater than or equal to 1"),
     "workers of no number": ("WORKERS", "many", "integer"),
@@ -53,6 +55,7 @@ WRONG = {
     "cidr of no form": ("ALLOW_TARGETS", "10.0.0.0/99", "10.0.0.0/8"),
     "proxy of no form": ("HTTPS_PROXY", CANARY, "https://"),
     "bundle that is not there": ("CA_BUNDLE", "/no/such.pem", "readable file"),
+    "bundle of no certificates": ("CA_BUNDLE", "/etc/passwd", "PEM"),
     "public address of no form": ("PUBLIC_URL", "faultcast", "https://"),
     "language we have not": ("LANGUAGE", "fr", "'zh' or 'en'"),
     "zone that is none": ("TIMEZONE", "Mars/Olympus", "Asia/Shanghai"),
@@ -89,6 +92,31 @@ def test_a_certificate_needs_its_key(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setenv("FAULTCAST_TLS_CERT", str(tmp_path / "cert.pem"))
     with pytest.raises(SettingsError, match="set both FAULTCAST_TLS_CERT and FAULTCAST_TLS_KEY"):
         load_settings()
+
+
+def test_a_certificate_that_is_none_is_refused_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("TLS_CERT", "TLS_KEY"):
+        (tmp_path / name).write_text("no certificate")
+        monkeypatch.setenv(f"FAULTCAST_{name}", str(tmp_path / name))
+    with pytest.raises(SettingsError, match="give a certificate and its own key"):
+        load_settings()
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_data_dir_is_the_default_and_not_the_current_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, blank: str
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("FAULTCAST_DATA_DIR", blank)
+    assert load_settings().data_dir == tmp_path / "home" / "faultcast"
+
+
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTCAST_WORKERS", "")
+    monkeypatch.setenv("FAULTCAST_LANGUAGE", "")
+    assert (load_settings().workers, load_settings().language) == (2, "zh")
 
 
 VALUES = {

@@ -1,0 +1,28 @@
+"""The database as a command finds it: brought to this version's tables, or what is wrong in one line."""
+
+from sqlalchemy.exc import DBAPIError
+
+from master.cli.errors import FAILED, CommandError
+from notifier.migrations import head, migrate
+from notifier.settings import DATABASE_NAME, Settings
+from notifier.storage import make_engine
+
+
+def migrate_database(settings: Settings) -> str:
+    """Brings the database to the newest form; answers what it is now. The data dir is there."""
+    if settings.database_url is None:
+        (settings.data_dir / DATABASE_NAME).touch(mode=0o600)  # its journals take after it
+    engine = make_engine(settings.sqlalchemy_url)
+    try:
+        migrate(engine)
+    except DBAPIError as error:
+        raise not_usable(error) from None
+    finally:
+        engine.dispose()
+    return f"the database is at revision {head()}"
+
+
+def not_usable(error: DBAPIError) -> CommandError:
+    """The driver's own words: they name host, user and database, never the password."""
+    mend = "is the database there, and brought to this version (faultcast migrate)?"
+    return CommandError(f"FAULTCAST_DATABASE_URL: {error.orig}; {mend}", FAILED)

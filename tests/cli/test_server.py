@@ -1,0 +1,81 @@
+"""`faultcast server` by itself, as on many machines: its token, and what it says when it cannot start."""
+
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from master.runtimes.local import LocalRuntime
+
+LIMIT_S = 60.0
+KEY = "0123456789abcdef0123"
+
+
+def run(data_dir: Path, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FAULTCAST_")}
+    return subprocess.run(
+        [sys.executable, "-m", "master.cli", *arguments],
+        env=kept | {"FAULTCAST_DATA_DIR": str(data_dir)} | settings,
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+
+
+def test_the_first_admin_token_lies_in_its_data_dir(tmp_path: Path) -> None:
+    """As docs/many-machines.md says: migrate, serve, use the token."""
+    data = tmp_path / "data"
+    assert run(data, "migrate").returncode == 0
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FAULTCAST_")}
+    ready, say_ready = os.pipe()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        fds = (listener.fileno(), say_ready)
+        words = ("server", "--listen-fd", str(fds[0]), "--ready-fd", str(fds[1]))
+        server = subprocess.Popen(
+            [sys.executable, "-m", "master.cli", *words],
+            env=kept | {"FAULTCAST_DATA_DIR": str(data)}, pass_fds=fds, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+    os.close(say_ready)
+    try:
+        assert os.read(ready, 1), "it did not start"
+        token = (data / "admin.token").read_text().strip()
+        bearer = {"Authorization": f"Bearer {token}"}
+        assert urllib3.request("GET", f"{url}/api/v1/tokens", headers=bearer).status == 200
+        assert (data / "admin.token").stat().st_mode & 0o077 == 0
+    finally:
+        os.close(ready)
+        server.terminate()
+        assert server.wait(LIMIT_S) == 0
+        LocalRuntime(data, 3).shutdown()  # the nodes' agents outlive a server
+    with sqlite3.connect(data / "faultcast.db") as database:
+        assert database.execute("select count(*) from leaders").fetchone() == (0,), "the lease is kept"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        pytest.param(
+            {"FAULTCAST_DATABASE_URL": "postgresql://u:hidden@127.0.0.1:1/x", "FAULTCAST_SECRET_KEY": KEY},
+            "is the database there",
+            id="nobody there",
+        ),
+        pytest.param(
+            {"FAULTCAST_DATABASE_URL": "sqlite:////no/such/folder/x.db"}, "is the database", id="no folder"
+        ),
+        pytest.param({}, "faultcast migrate", id="no tables"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_named(
+    tmp_path: Path, settings: dict[str, str], words: str
+) -> None:
+    ended = run(tmp_path / "data", "server", "--bind", "127.0.0.1:0", **settings)
+    assert ended.returncode == 1
+    assert ended.stderr.count("\n") == 1
+    assert ended.stderr.startswith("faultcast: FAULTCAST_DATABASE_URL: ")
+    assert words in ended.stderr
+    assert "hidden" not in ended.stderr
+    assert "sqlalche.me" not in ended.stderr
