@@ -3,8 +3,10 @@
 Hostile bodies end here, so that no route meets NaN, a lone surrogate, a NUL or a thousand brackets.
 """
 
+import asyncio
 import json
 import re
+from contextlib import suppress
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -13,6 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from notifier.problems import Problem
 
 MAX_BODY = 1024 * 1024
+MAX_DRAINED = 64 * MAX_BODY
+DRAIN_S = 10
 MAX_DEPTH = 32
 MAX_DIGITS = 18
 GUARDED = "/api/"
@@ -131,9 +135,12 @@ def _too_deep() -> Problem:
 
 
 async def _read(receive: Receive, headers: dict[str, str]) -> bytes:
-    """The whole body; stops reading as soon as it is too much, announced or not."""
+    """The whole body; keeps nothing as soon as it is too much, announced or not."""
     announced = headers.get("content-length", "")
     if announced.isdecimal() and (len(announced) > MAX_DIGITS or int(announced) > MAX_BODY):
+        waits = headers.get("expect", "").lower() == "100-continue"
+        if not waits and len(announced) <= MAX_DIGITS and int(announced) <= MAX_DRAINED:
+            await _drain(receive)
         raise _too_large()
     chunks: list[bytes] = []
     size = 0
@@ -144,9 +151,24 @@ async def _read(receive: Receive, headers: dict[str, str]) -> bytes:
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
         if size > MAX_BODY:
+            if message.get("more_body", False):
+                await _drain(receive)
             raise _too_large()
         if not message.get("more_body", False):
             return b"".join(chunks)
+
+
+async def _drain(receive: Receive) -> None:
+    """Lets a client send what nobody keeps: one that reads after it has sent would be cut off before it
+    could read why. Not for ever."""
+    left = MAX_DRAINED
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_S):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 def _too_large() -> Problem:
