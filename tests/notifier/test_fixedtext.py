@@ -22,9 +22,7 @@ def warned(kind: str, **config: Any) -> list[str]:
         pytest.param("dingtalk", ROBOT, [], id="nothing-fixed"),
         pytest.param("dingtalk", {**ROBOT, "keyword": "告警"}, ["keyword"], id="a-keyword"),
         pytest.param("wecom", {**ROBOT, "mentioned_user_ids": ["zhangsan"]}, [], id="one-mention"),
-        pytest.param(
-            "wecom", {**ROBOT, "mentioned_user_ids": MANY}, ["mentions"], id="many-in-a-small-one"
-        ),
+        pytest.param("wecom", {**ROBOT, "mentioned_user_ids": MANY}, ["mentions"], id="many-in-a-small-one"),
         pytest.param("dingtalk", {**ROBOT, "at_user_ids": MANY}, [], id="many-in-a-large-one"),
         pytest.param("feishu", {**ROBOT, "keyword": "x", "at_open_ids": MANY}, ["keyword"], id="feishu"),
         pytest.param("email", {"to": ["a@example.com"]}, [], id="no-limit-worth-a-word"),
