@@ -165,8 +165,10 @@ class _Desk:
     def _has_turn(self, group: Group, alone: Lane) -> bool:
         """Gives it a turn, now or soon; answers no where it has to be told with others."""
         turn = self._turn(group.lane)
-        may_be_late = self.pace.is_limited and group.may_join
-        if may_be_late and max(turn, self.now) > group.since + PATIENCE[alone]:
+        # Who comes late for another reason takes a turn that is free.
+        has_to_wait = turn > self.now or any(row.is_waiting for row in group.rows)
+        is_late = has_to_wait and max(turn, self.now) > group.since + PATIENCE[alone]
+        if is_late and self.pace.is_limited and group.may_join:
             return False
         self._give(group, turn, group.lane)
         return True

@@ -222,7 +222,13 @@ def test_critical_ones_without_a_place_are_told_together_soon() -> None:
 def test_a_pause_gathers_what_comes_in_it() -> None:
     rows = many(3, ago_s=100)
     assert plan(rows, robot(start=in_s(500)), 100, NOW).waits == dict.fromkeys(names(rows), in_s(500))
-    assert plan(rows, robot(), 100, NOW) == Plan(merges=(Merge(None, names(rows)),))
+    after = many(3, ago_s=100, is_waiting=True)
+    assert plan(after, robot(), 100, NOW) == Plan(merges=(Merge(None, names(after)),))
+
+
+def test_what_is_old_for_another_reason_takes_a_turn_that_is_free() -> None:
+    rows = many(3, ago_s=100)
+    assert plan(rows, robot(), 100, NOW) == Plan(sends=names(rows))
 
 
 def test_without_a_limit_nothing_is_late() -> None:
