@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from master.unknownfields import Strict
+from notifier.documents import Flag, Real, matching
 
 MAX_COMMAND = 100_000  # one argument of execve takes 128 KiB
 MAX_VALUE = 64_000
@@ -48,17 +49,29 @@ Command = Annotated[str | tuple[str, ...], BeforeValidator(_command)]
 
 class Resource(Strict):
     name: Annotated[str, Field(min_length=1, max_length=253)]
-    quantity: Annotated[float, Field(ge=0, le=1e15)]
+    quantity: Annotated[Real, Field(ge=0, le=1e15)]
 
 
 class Env(Strict):
-    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,252}$")]
+    name: Annotated[
+        str,
+        *matching(
+            r"^[A-Za-z_][A-Za-z0-9_.-]{0,252}$", "give letters, digits, '_', '.', '-', first a letter or '_'"
+        ),
+    ]
     value: Text = ""
 
 
 class Label(Strict):
     key: Annotated[str, Field(min_length=1, max_length=253)]
     value: Short = ""
+
+
+def _labels(labels: tuple[Label, ...]) -> tuple[Label, ...]:
+    for label in labels:
+        if any(other.key == label.key and other.value != label.value for other in labels):
+            raise ValueError(f"{label.key[:63]} is given twice, with different values: give it once")
+    return labels
 
 
 class DataSourceUse(Strict):
@@ -77,10 +90,10 @@ class PodTemplate(Strict):
     nproc_per_node: Annotated[int, Field(ge=1, le=MAX_NPROC, strict=True)] | None = None
     resources: Annotated[tuple[Resource, ...], Field(max_length=64)] = ()
     envs: Annotated[tuple[Env, ...], Field(max_length=1000)] = ()
-    enable_rdma: Annotated[bool | None, Field(alias="enableRDMA")] = None
-    enable_bccl: Annotated[bool | None, Field(alias="enableBCCL")] = None
-    host_network: bool | None = None
-    privileged: bool | None = None
+    enable_rdma: Annotated[Flag | None, Field(alias="enableRDMA")] = None
+    enable_bccl: Annotated[Flag | None, Field(alias="enableBCCL")] = None
+    host_network: Flag | None = None
+    privileged: Flag | None = None
     restart_policy: Annotated[str, Field(max_length=63)] | None = None
 
     @property
@@ -93,8 +106,8 @@ def _one_or_many(value: object) -> object:
 
 
 class FaultToleranceConfig(Strict):
-    enabled_hang_detection: bool | None = None
-    hang_detection_timeout_minutes: float | None = None
+    enabled_hang_detection: Flag | None = None
+    hang_detection_timeout_minutes: Real | None = None
     fault_tolerance_limit: Annotated[int, Field(strict=True)] | None = None
     custom_fault_tolerance_pattern: (
         Annotated[list[str], Field(max_length=1000), BeforeValidator(_one_or_many)] | None
@@ -111,13 +124,13 @@ class CreateJob(Strict):
     job_framework: Annotated[str, Field(max_length=63)] | None = None
     command: Command | None = None
     job_spec: PodTemplate = PodTemplate()
-    labels: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
+    labels: Annotated[tuple[Label, ...], Field(max_length=64), AfterValidator(_labels)] = ()
     priority: Annotated[Literal["low", "normal", "high"], BeforeValidator(_lower)] = "normal"
     datasources: Annotated[tuple[DataSourceUse, ...], Field(max_length=64)] = ()
-    fault_tolerance: bool | None = None
+    fault_tolerance: Flag | None = None
     fault_tolerance_args: Annotated[str, Field(max_length=16_384)] | None = None
     fault_tolerance_config: FaultToleranceConfig | None = None
     alert_config: dict[str, Any] | None = None
     retention_period: Short | None = None
-    enable_bccl: bool | None = None
+    enable_bccl: Flag | None = None
     tensorboard_config: dict[str, Any] | None = None

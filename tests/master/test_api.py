@@ -123,6 +123,17 @@ REFUSED = {
         "alertConfig.rules.0.items.0",
     ),
     "number for a text": ({**BODY, "name": 5}, "name"),
+    "text for a truth value": ({**BODY, "faultTolerance": "no"}, "faultTolerance"),
+    "number for a truth value": ({**BODY, "jobSpec": {"hostNetwork": 1}}, "jobSpec.hostNetwork"),
+    "truth value for a number": (
+        {**BODY, "jobSpec": {"resources": [{"name": "gpu", "quantity": True}]}},
+        "jobSpec.resources.0.quantity",
+    ),
+    "a label of two values": (
+        {**BODY, "labels": [{"key": "team", "value": "a"}, {"key": "team", "value": "b"}]},
+        "labels",
+    ),
+    "a variable of no name": ({**BODY, "jobSpec": {"envs": [{"name": "a b"}]}}, "jobSpec.envs.0.name"),
 }
 
 
@@ -131,6 +142,7 @@ def test_refused_bodies_name_the_field(admin: TestClient, body: dict[str, Any], 
     answer = admin.post("/jobs", json=body)
     assert answer.status_code == 422
     assert field in faults(answer)
+    assert "should" not in answer.text  # pydantic's words name no mend
 
 
 def test_a_pool_that_is_not_there(admin: TestClient) -> None:
