@@ -4,12 +4,13 @@ The value that was given is never repeated: it may be a secret.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+_SHAPE = re.compile(r"(?:tuple|list|dict)\[.*\]", re.DOTALL)  # and on which shape of a field it was tried
 _OF_KEY = "[key]"  # how pydantic places what is wrong with a name in a mapping
 # The beginning of pydantic's message → ours. The first that fits counts; `\1` is what the first one holds.
 _WORDS: Sequence[tuple[re.Pattern[str], str]] = tuple(
@@ -53,8 +54,17 @@ def placed(where: Sequence[int | str], message: str) -> tuple[str, str]:
     """The field, as a path with dots, and the mend."""
     mend = mend_of(message)
     if where and where[-1] == _OF_KEY:
-        return ".".join(map(str, where[:-2])), f"each name in it: {mend}"
-    return ".".join(map(str, where)), mend
+        where, mend = where[:-2], f"each name in it: {mend}"
+    return ".".join(str(part) for part in where if not _SHAPE.fullmatch(str(part))), mend
+
+
+def settled(faults: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """One mend a field. Of a field that may have several shapes, what is wrong inside of one counts."""
+    mends: dict[str, list[str]] = {}
+    for field, mend in faults:
+        mends.setdefault(field, []).append(mend)
+    inside = {field for field in mends for other in mends if other.startswith(f"{field}.")}
+    return [(field, "; or ".join(dict.fromkeys(mends[field]))) for field in mends if field not in inside]
 
 
 def naming_fields(model: type[BaseModel], fault: Mapping[str, Any]) -> InitErrorDetails:

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from notifier.border import Border
-from notifier.faultwords import naming_fields, placed
+from notifier.faultwords import naming_fields, placed, settled
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = "5"
@@ -78,7 +78,7 @@ def of_validation(error: ValidationError, *, under: str, model: type[BaseModel] 
     `model`: whose fields are named where one is given that there is not.
     """
     faults = [fault if model is None else _known(model, fault) for fault in error.errors()]
-    return Problem(422, errors=[_placed([under, *fault["loc"]], fault) for fault in faults])
+    return Problem(422, errors=settled(_placed([under, *fault["loc"]], fault) for fault in faults))
 
 
 def install(app: FastAPI) -> None:
@@ -104,7 +104,8 @@ async def _http_exception(_request: Request, error: Exception) -> Response:
 
 async def _validation(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
-    return Problem(422, errors=[_placed(_within(fault["loc"]), fault) for fault in error.errors()]).response()
+    faults = (_placed(_within(fault["loc"]), fault) for fault in error.errors())
+    return Problem(422, errors=settled(faults)).response()
 
 
 async def _database(request: Request, error: Exception) -> Response:

@@ -232,7 +232,7 @@ FT = {"faultTolerance": True}
             id="variable twice",
         ),
         pytest.param(
-            spec(envs=[{"name": "A=B", "value": "1"}]), "jobSpec.envs.0.name", "pattern", id="variable"
+            spec(envs=[{"name": "A=B", "value": "1"}]), "jobSpec.envs.0.name", "give letters", id="variable"
         ),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from notifier.documents import Body, Flag, GivenMoment, Real, Whole
-from notifier.faultwords import mend_of, placed
+from notifier.faultwords import mend_of, placed, settled
 
 CANARY = "hunter2"
 
@@ -25,6 +25,10 @@ class Sample(Body):
     many: list[int] = Field(default_factory=list)
     named: dict[Annotated[str, Field(min_length=1, max_length=3)], str] = Field(default_factory=dict)
     part: Part = Part()
+
+
+class TwoShapes(Body):
+    either: tuple[str, ...] | dict[str, str]
 
 
 def fault(**given: Any) -> tuple[str, str]:
@@ -79,6 +83,25 @@ NUMBER = "give a number, without quotes"
 )
 def test_what_is_wrong_is_said_with_its_mend(given: dict[str, Any], field: str, mend: str) -> None:
     assert fault(**given) == (field, mend)
+
+
+EITHER = "give a list: […]; or give an object: {…}"
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "mend"),
+    [
+        ("x", "either", EITHER),
+        (None, "either", EITHER),
+        ([7], "either.0", "give a text"),
+        ({"a": 7}, "either.a", "give a text"),
+    ],
+)
+def test_of_two_shapes_the_one_that_was_meant_counts(given: Any, field: str, mend: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TwoShapes(either=given)
+    found = settled(placed(fault["loc"], fault["msg"]) for fault in caught.value.errors())
+    assert found == [(field, mend)]
 
 
 def test_whole_numbers_may_be_written_as_fractions() -> None:
