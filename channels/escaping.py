@@ -25,11 +25,13 @@ _LINE_START = re.compile(r"(?m)^([ \t]*)(?=[#>])")
 _EMOJI_NAME = re.compile(r":(?=[A-Za-z_]+:)")
 
 # What chat clients make links of by themselves: schemes, names under the usual top levels, names with a path.
-_SCHEME = re.compile(r"(?i)\b(https?|ftp|file|ws|wss|tel|sms|mailto|javascript|data|dingtalk|lark|weixin):")
+_SCHEME = re.compile(
+    r"(?i)(?<![^\W_])(?:tel|sms|mailto|javascript|data|dingtalk|lark|weixin)(?=:)(?!://)|(?=://)"
+)
 _HOST = re.compile(
     r"(?i)(?<=[\w\u0080-\uffff-])\.(?=(?:com|cn|net|org|gov|edu|io|cc|co|me|tv|top|xyz|info|biz|vip|app|dev|ai|site|online"
     r"|shop|store|club|tech|fun|live|work|link|click|icu|ltd|pro|mobi|asia|hk|tw|jp|kr|sg|uk|us|eu|de|fr|ru|in|tk"
-    r"|ml|ga|cf|gq|pw|ly|gl|gg|sh|to|is|im|la|so|zip|mov)(?![\w-]))|(?<=\bwww)\.|(?<=\w)\.(?=[a-z]{2,}[:/][\w/])"
+    r"|ml|ga|cf|gq|pw|ly|gl|gg|sh|to|is|im|la|so|zip|mov)(?![\w-]))|(?<=www)\.|(?<=\w)\.(?=[a-z]{2,}[:/][\w/])"
 )
 SHORTEST_PHONE = 7
 _PHONE = re.compile(
@@ -59,7 +61,7 @@ def unlinked(text: str) -> str:
     """Clean text in which addresses and phone numbers can be read but not tapped."""
     text = clean(text)
     if ":" in text:
-        text = _SCHEME.sub(r"\1" + GAP + ":", text)
+        text = _SCHEME.sub(r"\g<0>" + GAP, text)
     if "." in text:
         text = _HOST.sub(GAP + ".", text)
     return _PHONE.sub(r"\1" + GAP, text) if len(text) >= SHORTEST_PHONE else text

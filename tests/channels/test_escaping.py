@@ -91,6 +91,7 @@ def test_lark(text, expected):
         pytest.param("138-0000-1111 138 0000 1111", f"138{GAP}-0000-1111 138{GAP} 0000 1111", id="in-groups"),
         pytest.param("0755-12345678", f"0755{GAP}-123{GAP}45678", id="landline"),
         pytest.param("-13800001111- .13800001111", f"-138{GAP}00001111- .138{GAP}00001111", id="marks"),
+        pytest.param("_www.x_ _https://y", f"_www{GAP}.x_ _https{GAP}://y", id="links-beside-underscores"),
         pytest.param("__13800001111_", f"__138{GAP}00001111_", id="beside-underscores"),
         pytest.param("2026-09-04 14:14:15 +08:00", "2026-09-04 14:14:15 +08:00", id="a-date-is-no-phone"),
         pytest.param("step 184220 of 200000", "step 184220 of 200000", id="a-step-is-no-phone"),
