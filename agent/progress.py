@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.clock import rfc3339, stamp, utcnow
 from agent.steps import GLOBAL, Mark, Rhythm
-from agent.wire import Kind, Observation
+from agent.wire import MAX_STEP_DIGITS, Kind, Observation
 
 _FILE_MAX = 4096
 _MAX_VOICES = 4096  # a log may claim any number of ranks
@@ -96,6 +96,6 @@ def _last_number(path: Path) -> int | None:
         os.close(fd)
     for line in reversed(text.splitlines()):
         word = line.strip()
-        if word.isascii() and word.isdigit() and len(word) <= 15:
+        if word.isascii() and word.isdigit() and len(word) <= MAX_STEP_DIGITS:
             return int(word)
     return None

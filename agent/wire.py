@@ -14,6 +14,7 @@ from typing import Any
 VERSION = 1
 MAX_OBSERVATIONS = 500
 MAX_TEXT = 8192  # characters of one line; longer ones are cut in the middle
+MAX_STEP_DIGITS = 12  # as many as agent/steps.py reads in a log
 
 
 class Kind(StrEnum):

@@ -55,7 +55,9 @@ def decide(diagnosis: Diagnosis, policy: Policy, history: History, pool: PoolVie
     repeats = repeats_without_progress(diagnosis, history)
     allowed = _CONFIRMATIONS if diagnosis.cause in _CONFIRM else _REPEATS
     if not diagnosis.retryable or repeats >= allowed:
-        decision = _unconditional(diagnosis, policy, history, now) or _give_up(diagnosis, repeats, history)
+        decision = _unconditional(diagnosis, policy, history, now) or _give_up(
+            diagnosis, repeats, history, policy
+        )
     elif 0 <= policy.max_restarts <= history.restarts_used:
         decision = _exhausted(policy)
     else:
@@ -121,8 +123,7 @@ def _without_fault_tolerance(diagnosis: Diagnosis) -> Decision:
 def _restart(
     diagnosis: Diagnosis, policy: Policy, history: History, now: datetime, *, counts_as: str
 ) -> Decision:
-    used = history.restarts_used + (1 if counts_as == "restart" else 0)
-    left = None if policy.max_restarts < 0 else max(0, policy.max_restarts - used)
+    left = _left(policy, history.restarts_used + (1 if counts_as == "restart" else 0))
     wait = backoff(history, now)
     total = policy.max_restarts
     zh_left = "重启次数不限" if left is None else f"重启次数剩余 {left}/{total}"
@@ -138,6 +139,11 @@ def _restart(
         counts_as=counts_as,
         backoff=wait,
     )
+
+
+def _left(policy: Policy, used: int) -> int | None:
+    """Restarts that the budget still holds; None: it has no limit."""
+    return None if policy.max_restarts < 0 else max(0, policy.max_restarts - used)
 
 
 def _kind(diagnosis: Diagnosis, history: History, counts_as: str) -> tuple[str, str]:
@@ -165,7 +171,7 @@ def _unconditional(diagnosis: Diagnosis, policy: Policy, history: History, now: 
     return replace(decision, why={"zh": zh, "en": en}, budget_left=left - 1)
 
 
-def _give_up(diagnosis: Diagnosis, repeats: int, history: History) -> Decision:
+def _give_up(diagnosis: Diagnosis, repeats: int, history: History, policy: Policy) -> Decision:
     if diagnosis.retryable:
         step = "起步阶段" if history.step is None else f"第 {history.step} 步"
         at = "before the first step" if history.step is None else f"at step {history.step}"
@@ -178,18 +184,28 @@ def _give_up(diagnosis: Diagnosis, repeats: int, history: History) -> Decision:
             "zh": "原样重启无济于事，需先修正；没有可用的无条件重试",
             "en": "a restart would fail again until something is changed, and no unconditional retry is left",
         }
-    return Decision(Action.FAIL_JOB, why, budget_left=0)
+    return Decision(Action.FAIL_JOB, why, budget_left=_left(policy, history.restarts_used))
 
 
 def _exhausted(policy: Policy) -> Decision:
     return Decision(
         Action.FAIL_JOB,
         {
-            "zh": f"重启次数 {policy.max_restarts} 已用尽，其间没有新的进展",
-            "en": f"all {policy.max_restarts} restarts are used and none made progress",
+            "zh": f"重启次数 {policy.max_restarts} 已用尽，其间没有新的进展"
+            if policy.max_restarts
+            else "未允许任何重启（--max-restarts=0）",
+            "en": _exhausted_words(policy.max_restarts),
         },
         budget_left=0,
     )
+
+
+def _exhausted_words(allowed: int) -> str:
+    if allowed == 0:
+        return "no restart is allowed (--max-restarts=0)"
+    if allowed == 1:
+        return "the one restart allowed is used and made no progress"
+    return f"all {allowed} restarts are used and none made progress"
 
 
 def backoff(history: History, now: datetime) -> timedelta:

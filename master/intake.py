@@ -11,11 +11,12 @@ from sqlalchemy.orm import Session
 from agent.wire import URGENT, Kind
 from master import steps
 from master.casefile import Source
+from master.diagnosis.signs import CUSTOM
 from master.evidence import Origin, keep, keep_heartbeat
 from master.faultargs import FaultTolerance
 from master.jobspec import JobSpec
 from master.model import AgentLife, Job, Node, Pod, Run
-from master.reports import ReplyDocument, ReportBody, Saw, SawHeartbeat, SawProgress
+from master.reports import ReplyDocument, ReportBody, Saw, SawHeartbeat, SawLine, SawProgress
 from master.runs import ranks
 from notifier.auth import Principal
 from notifier.problems import Problem
@@ -56,6 +57,7 @@ def _from_pod(session: Session, pod_id: str, report: ReportBody, now: datetime) 
     if pod is None or job is None or run is None:
         raise Problem(403, detail="the pod of this token is gone")
     session.refresh(pod, with_for_update=True)
+    _check_patterns(report.observations, job)
     seen = _of_pod(report.observations, JobSpec.of(job.spec), pod)
     is_new = _is_new(session, f"pod:{pod.id}", report, now)
     is_urgent = pod.agent_lost_at is not None
@@ -127,6 +129,16 @@ def _of_pod(seen: Iterable[Saw], spec: JobSpec, pod: Pod) -> list[Saw]:
         else:
             kept.append(_without_foreign(one, own))
     return kept
+
+
+def _check_patterns(seen: Iterable[Saw], job: Job) -> None:
+    """A pod may not make up a fault keyword that its job never named."""
+    patterns = FaultTolerance.of(job.fault_tolerance).custom_log_patterns
+    for n, one in enumerate(seen):
+        if not isinstance(one, SawLine) or one.data.signature != CUSTOM:
+            continue
+        if one.data.captured.get("pattern") not in patterns:
+            raise _foreign(n, "data.captured.pattern", "this job has no such --custom-log-patterns")
 
 
 def _claimed(one: Saw) -> set[int]:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from agent.wire import MAX_OBSERVATIONS, MAX_TEXT, VERSION, Kind
+from agent.wire import MAX_OBSERVATIONS, MAX_STEP_DIGITS, MAX_TEXT, VERSION, Kind
 from notifier.documents import Document, GivenMoment
 
 MAX_RANK = 1 << 24
@@ -14,6 +14,7 @@ _LINE = Field(max_length=2 * MAX_TEXT)
 Line = Annotated[str, _LINE]
 Word = Annotated[str, Field(max_length=512)]
 Number = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
+Step = Annotated[int, Field(ge=0, lt=10**MAX_STEP_DIGITS)]
 Pid = Annotated[int, Field(ge=0, le=1 << 31)]
 Frames = Annotated[tuple[Word, ...], Field(max_length=256)]
 Captured = Annotated[dict[Word, Line], Field(max_length=64)]
@@ -37,7 +38,7 @@ class RankState(_Data):
     cpu_ticks: Number = 0
     io_bytes: Number = 0
     voluntary_switches: Number = 0
-    step: Number | None = None
+    step: Step | None = None
     step_at: GivenMoment | None = None
     children: Number = 0
 
@@ -79,7 +80,7 @@ class LogMatch(_Data):
 
 
 class Progress(_Data):
-    step: Number
+    step: Step
     steps_per_s: Annotated[float, Field(ge=0, le=1e9)] | None = None
 
 

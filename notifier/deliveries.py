@@ -61,6 +61,7 @@ class DeliveryDocument(Document):
     trigger: str
     state: str
     attempt_count: int
+    title: str = Field(description="of the message as rendered for the last try; empty before, or expunged")
     created_at: Moment
     first_attempt_at: Moment | None
     delivered_at: Moment | None
@@ -225,6 +226,7 @@ def _document(row: Delivery, members: list[str] | None) -> DeliveryDocument:
         trigger=row.trigger,
         state=row.state,
         attempt_count=row.attempt_count,
+        title=row.message["title"] if row.message else "",
         created_at=row.created_at,
         first_attempt_at=row.first_attempt_at,
         delivered_at=row.delivered_at,

@@ -9,7 +9,7 @@ from master.cli.client import Client, segment
 from master.cli.command import Count, Json, client_command, group
 from master.cli.errors import CommandError
 from master.cli.jobspec import alert_config
-from master.cli.output import field, print_facts, print_items, print_json, say, time_of
+from master.cli.output import count, field, print_facts, print_items, print_json, say, time_of
 from master.cli.values import pairs, read_document
 
 rules_app = group("A job's alert rules: who is told of what.")
@@ -111,7 +111,7 @@ def publish(client: Client, flags: AlertFlags, as_json: Json = False) -> None:
         "dedup_key": flags.dedup_key,
     }
     document = client.post("/alerts", {key: value for key, value in body.items() if value is not None})
-    told = f"{len(document['deliveries'])} deliveries"
+    told = count(len(document["deliveries"]), "delivery", "deliveries")
     why = document.get("why")
     print_json(document) if as_json else say(f"{document['id']}: {told}{f' ({why})' if why else ''}")
 

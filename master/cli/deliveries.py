@@ -19,6 +19,7 @@ from master.cli.output import (
     seconds,
     time_of,
 )
+from master.cli.values import moment as moment_of
 
 app = group("The delivery log: what was sent, and why not.")
 
@@ -27,6 +28,7 @@ COLUMNS = {
     "CREATED": time_of("created_at"),
     "ITEM": field("item"),
     "JOB": field("job_name"),
+    "TITLE": field("title"),
     "CHANNEL": field("channel"),
     "STATE": field("state"),
     "TRIES": field("attempt_count"),
@@ -60,7 +62,8 @@ class Filters:
 @client_command(app, "list", flags=Filters)
 def list_deliveries(client: Client, filters: Filters, limit: Count = 50, as_json: Json = False) -> None:
     """List deliveries, newest first."""
-    found = client.pages("/deliveries", asdict(filters), limit)
+    bounds = {"since": moment_of("--since", filters.since), "until": moment_of("--until", filters.until)}
+    found = client.pages("/deliveries", {**asdict(filters), **bounds}, limit)
     print_items(found, COLUMNS, as_json=as_json, empty="no deliveries")
 
 

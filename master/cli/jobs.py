@@ -7,10 +7,11 @@ import typer
 
 from master.cli.client import Client, segment
 from master.cli.command import Count, Json, client_command, group
-from master.cli.errors import FAILED, CommandError
+from master.cli.errors import FAILED, CommandError, one_line
 from master.cli.jobflags import JobFlags
 from master.cli.jobspec import job_body
-from master.cli.output import field, note, print_facts, print_items, print_json, say, time_of
+from master.cli.output import count, field, moment, note, print_facts, print_items, print_json, say, time_of
+from master.cli.timeline import print_timeline
 
 app = group("Jobs: submit, watch, stop.")
 
@@ -56,7 +57,7 @@ def create(
     job = _wait(client, job)
     print_json(job) if as_json else say(f"{job['id']} {job['name']} {job['status']}")
     if job["status"] != "Succeeded":
-        raise CommandError(f"{job['name']} ended as {job['status']}: {job.get('reason') or '?'}", FAILED)
+        raise CommandError(f"{job['name']} ended as {job['status']}: {_why(client, job)}", FAILED)
 
 
 @client_command(app, "check", flags=JobFlags)
@@ -101,7 +102,7 @@ def events(client: Client, job: Id, limit: Count = 50, as_json: Json = False) ->
 def timeline(client: Client, job: Id, as_json: Json = False) -> None:
     """Show a job's runs, faults, recoveries and effective training time ratio."""
     document = client.get(f"/jobs/{segment(job)}/timeline")
-    print_json(document) if as_json else print_facts(document)
+    print_json(document) if as_json else print_timeline(document)
 
 
 @client_command(app, "stacks")
@@ -111,9 +112,16 @@ def stacks(client: Client, job: Id, as_json: Json = False) -> None:
     if as_json:
         print_json(document)
         return
-    say(f"collected {document['collected_at']} from {len(document['ranks'])} ranks")
+    errors = document.get("errors") or {}
+    read = [rank for rank in document["ranks"] if str(rank) not in errors]
+    say(f"collected {moment(document['collected_at'])} from {count(len(read), 'rank')}")
     for frame in document["frames"]:
         _print_frame(frame, 0)
+    for rank, error in errors.items():
+        note(f"rank {rank}: {error}")
+    if errors or not read:
+        why = f"{count(len(errors), 'rank')} could not be read" if errors else "no rank answered within 15 s"
+        raise CommandError(f"stacks: {why}; see the agent's log beside the pod's", FAILED)
 
 
 @client_command(app, "stop")
@@ -142,8 +150,15 @@ def _wait(client: Client, job: dict[str, Any]) -> dict[str, Any]:
         job = client.get(f"/jobs/{segment(job['id'])}")
 
 
+def _why(client: Client, job: dict[str, Any]) -> str:
+    """The last fault, with the words of the error, and what was decided on it."""
+    events = client.get(f"/jobs/{segment(job['id'])}/events", {"limit": 1}).get("items") or []
+    said = [event.get("reason") for event in events] + [job.get("reason")]
+    return " ".join(one for one in said if one) or "see faultcast job logs"
+
+
 def _print_frame(frame: dict[str, Any], depth: int) -> None:
     where = f"  [{frame['ranks_in']}]" if not frame.get("children") or depth == 0 else ""
-    typer.echo("  " * depth + frame["name"] + where)
+    typer.echo("  " * depth + one_line(frame["name"] + where))
     for child in frame.get("children") or ():
         _print_frame(child, depth + 1)

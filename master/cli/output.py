@@ -122,6 +122,11 @@ def seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f} s"
 
 
+def count(number: int, what: str, many: str = "") -> str:
+    """`1 rank`, `2 ranks`."""
+    return f"{number} {what if number == 1 else many or what + 's'}"
+
+
 def field(name: str) -> Callable[[Any], Any]:
     """A column that is one field of the item."""
     return lambda item: item.get(name)

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,29 @@ def boolean(flag: str, value: str | None) -> bool | None:
 
 
 def pairs(flag: str, given: Iterable[str]) -> dict[str, str]:
-    """Repeated `K=V` as a mapping; the last one of a key wins."""
-    found = {}
+    """Repeated `K=V` as a mapping."""
+    found: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise CommandError(f"{flag}: {text} has no KEY=VALUE: write {flag} NAME=VALUE")
-        found[key.strip()] = value
+        if found.setdefault(key.strip(), value) != value:
+            raise CommandError(
+                f"{flag}: {key.strip()} is given twice with different values; keep one of them"
+            )
     return found
+
+
+def moment(flag: str, text: str | None) -> str | None:
+    """A time as the API takes it; one without a zone is this machine's."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone().isoformat()
+    except (ValueError, OverflowError):
+        raise CommandError(
+            f"{flag}: {text} is no time; give one such as 2026-11-29T08:00:00+08:00, or 2026-11-29 08:00"
+        ) from None
 
 
 def read_text(flag: str, name: str) -> str:

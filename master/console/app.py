@@ -64,8 +64,14 @@ class _Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         size = headers.get(b"content-length", b"0" if scope["method"] in {"GET", "HEAD"} else b"")
-        if b"transfer-encoding" in headers or not size.isdigit() or int(size) > MAX_FORM:
-            await Response("too large", 413, HEADERS)(scope, receive, send)
+        if b"transfer-encoding" in headers or not size.isdigit():
+            await Response("say how large the form is: send Content-Length", 411, HEADERS)(
+                scope, receive, send
+            )
+            return
+        if len(size) > 9 or int(size) > MAX_FORM:
+            words = f"the form is too large: {MAX_FORM} bytes are the most"
+            await Response(words, 413, HEADERS)(scope, receive, send)
             return
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
             await Response("no such page", 404, HEADERS)(scope, receive, send)
@@ -95,7 +101,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, _error: Exception) -> Response:
-    return _page(request, 422, words_of(request)("not_found"))
+    return _page(request, 422, words_of(request)("bad_input"))
 
 
 async def _database(request: Request, error: Exception) -> Response:

@@ -47,7 +47,7 @@ class Figures:
     """The numbers at the head of a job's page."""
 
     effective_share: float | None
-    lost_s: float
+    lost_s: float | None
     step: int | None
     step_s: float | None
     median_recovery_s: float | None
@@ -166,7 +166,7 @@ def _figures(runs: Sequence[Run], events: Sequence[FaultEventRow], effective: fl
     gaps = [float(gap) for run in runs for gap in run.rhythm[-RHYTHM_SAMPLES:]]
     return Figures(
         effective_share=effective,
-        lost_s=sum(recoveries),
+        lost_s=sum(recoveries) if recoveries or not events else None,
         step=max((run.last_step for run in runs if run.last_step is not None), default=None),
         step_s=statistics.median(gaps) if gaps else None,
         median_recovery_s=statistics.median(recoveries) if recoveries else None,

@@ -32,6 +32,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "queue": ("queue", "队列"),
     "pool": ("pool", "资源池"),
     "pods": ("pods", "个 Pod"),
+    "one_pod": ("pod", "个 Pod"),
     "pods_now": ("Pods of this run", "本次运行的 Pod"),
     "pod": ("pod", "Pod"),
     "node": ("node", "节点"),
@@ -133,6 +134,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "not_found": (
         "There is no such page, or it lies outside your token's scope.",
         "页面不存在，或不在令牌的范围内。",
+    ),
+    "bad_input": (
+        "The page cannot be shown for what its address or form holds: go back and choose anew.",
+        "地址或表单中的内容无效：请返回后重新选择。",
     ),
     "forbidden": ("Your token's role may not do that.", "你的令牌角色无权执行该操作。"),
     "stale_form": (

@@ -13,7 +13,7 @@ from channels.standin import StandIn
 from master.cli.client import Client
 from master.cli.errors import REFUSED, CommandError
 from master.demo.faults import FAULTS, Fault, Ground
-from master.demo.story import Lived, Story
+from master.demo.story import OTHER_LANGUAGE, Lived, Story
 from master.demo.town import DemoFailure, Town, town, wait_for
 from notifier.clock import utcnow
 
@@ -85,6 +85,7 @@ class Demo:
 
     def run(self, chance: random.Random) -> None:
         """Raises DemoFailure for the first promise that is not kept."""
+        self._story.tell("start", OTHER_LANGUAGE[self._story.language])
         self._story.tell("start", f"{self._place.url}  token: {self._place.data_dir}/admin.token")
         self._make_channels()
         self._submit()
@@ -122,7 +123,8 @@ class Demo:
         self._story.tell("start", "DingTalk · Feishu · WeCom · SMTP · SMS (Aliyun) · phone (Twilio)")
 
     def _texts(self) -> dict[str, Any]:
-        account = self._providers.account("aliyun", signs=frozenset({SIGN}), templates={TEMPLATE: "训练告警：${title}"})
+        templates = {TEMPLATE: "训练告警：${title}"}
+        account = self._providers.account("aliyun", signs=frozenset({SIGN}), templates=templates)
         return {
             "provider": "aliyun", "to": ["+8613800001111"], "endpoint": account.endpoint,
             "credentials": {"access_key_id": account.key, "access_key_secret": account.secret},
@@ -183,7 +185,8 @@ class Demo:
         event = new[0]
         if event["fault_class"] != fault.becomes:
             raise DemoFailure(f"{fault.name} was called {event['fault_class']}, not {fault.becomes}")
-        tell("found", f"{event['fault_class']} · {event['cause']} · {event['reason']}")
+        names = " · ".join(dict.fromkeys((event["fault_class"], event["cause"])))  # a hang is called so twice
+        tell("found", f"{names} · {event['reason']}")
         tell("decided", f"{event['decision']['action']}: {event['decision']['why']}")
         first = wait_for(
             lambda: self._first_message(event["id"]), TELL_WITHIN_S, f"{fault.name}: nobody was told"

@@ -28,6 +28,10 @@ TEXT: dict[str, Words] = {
     },
     "log": {"zh": "投递日志", "en": "Delivery log"},
 }
+OTHER_LANGUAGE = {
+    "zh": "This demo and its messages speak Chinese; for English: FAULTCAST_LANGUAGE=en make demo",
+    "en": "演示与消息为英文；中文请用：FAULTCAST_LANGUAGE=zh make demo",
+}
 WIDTH = 130
 STYLES = {
     "fault": "red",

@@ -9,8 +9,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -106,6 +108,10 @@ def test_an_answer_that_is_no_json_is_a_failure(faultcast: Run, server: Server) 
         pytest.param(("delivery", "list", "--q", "\udcff"), id="filter in another encoding"),
         pytest.param(("migrate", "--data-dir", "/etc/passwd"), id="a file as a folder"),
         pytest.param(("migrate", "--data-dir", " "), id="no folder"),
+        pytest.param(("delivery", "list", "--since", "yesterday"), id="no time"),
+        pytest.param(
+            ("job", "create", "--command", "x", "--label", "a=1", "--label", "a=2"), id="label twice"
+        ),
         pytest.param(("channel", "create", "x"), id="no kind"),
         pytest.param(("alert", "publish"), id="no title"),
         pytest.param(("alerts", "set", "job_1"), id="no rules"),
@@ -244,6 +250,60 @@ def test_wait_ends_as_the_job_did(faultcast: Run, server: Server, status: str, c
     server.answer = {"id": "job_1", "name": "n", "status": status, "reason": "a bug", "warnings": []}
     ended = faultcast("job", "create", "--command", "x", "--wait", "--json")
     assert (ended.code, json.loads(ended.out)["status"]) == (code, status)
+
+
+def test_wait_names_the_error_that_ended_the_job(faultcast: Run, server: Server) -> None:
+    job = {"id": "job_1", "name": "n", "status": "Failed", "reason": "it stops", "warnings": []}
+    server.answer = {**job, "items": [{"reason": "The training code failed (ValueError: bad batch)."}]}
+    ended = faultcast("job", "create", "--command", "x", "--wait")
+    assert "ended as Failed: The training code failed (ValueError: bad batch). it stops" in ended.err
+
+
+def test_stacks_that_could_not_be_read_are_named(faultcast: Run, server: Server) -> None:
+    frame = {"name": "spin\x1b[31m (train.py:7)", "ranks_in": "0", "ranks_not_in": "", "children": []}
+    server.answer = {
+        "collected_at": "2026-11-29T03:00:00Z", "ranks": [0, 1], "frames": [frame],
+        "errors": {"1": "py-spy: Permission denied"},
+    }  # fmt: skip
+    ended = faultcast("job", "stacks", "job_1")
+    assert ended.code == 1
+    assert "from 1 rank\n" in ended.out
+    assert "spin\\u001b[31m (train.py:7)" in ended.out
+    assert "rank 1: py-spy: Permission denied" in ended.err
+
+
+def test_no_stack_at_all_is_a_failure(faultcast: Run, server: Server) -> None:
+    server.answer = {"collected_at": None, "ranks": [], "frames": [], "errors": {}}
+    ended = faultcast("job", "stacks", "job_1")
+    assert (ended.code, "no rank answered" in ended.err) == (1, True)
+
+
+def test_the_timeline_is_a_table(faultcast: Run, server: Server) -> None:
+    server.answer = {
+        "job_id": "job_1", "status": "Failed", "wall_s": 61.5, "effective_ratio": 0.5,
+        "runs": [
+            {"n": 0, "started_at": "2026-11-29T03:00:00Z", "first_step_at": "2026-11-29T03:00:05Z",
+             "first_step": 1, "last_step": 9, "ended_at": None, "end_reason": "hang: hang"},
+        ],
+        "faults": [
+            {"time": "2026-11-29T03:00:30Z", "run": 0, "fault_class": "hang", "cause": "hang",
+             "culprit": {"rank": 1, "pod": None, "node": "node-2"}, "decision": {"action": "fail_job"},
+             "detected_at": "2026-11-29T03:00:31Z", "decided_at": "2026-11-29T03:00:32Z",
+             "recovered_at": None, "steps_lost": None},
+        ],
+    }  # fmt: skip
+    out = faultcast("job", "timeline", "job_1").out
+    assert out.startswith("job_1 Failed: 61.5 s, effective training 50.0 %\n")
+    assert "rank 1, node node-2" in out
+    assert "+2.0 s" in out
+    assert "{" not in out
+
+
+def test_a_time_without_a_zone_is_this_machines(faultcast: Run, server: Server) -> None:
+    server.answer = {"items": [], "next_cursor": None}
+    faultcast("delivery", "list", "--since", "2026-11-29 11:00")
+    meant = datetime(2026, 11, 29, 11).astimezone().isoformat()  # noqa: DTZ001
+    assert f"since={quote(meant, safe='')}&" in server.asked[0]["path"]
 
 
 @pytest.mark.parametrize(("outcome", "code"), [("delivered", 0), ("accepted", 0), ("channel_broken", 1)])

@@ -174,6 +174,18 @@ def test_a_large_form_is_refused(browser: SignIn) -> None:
     assert browser().post("/login", data={"token": "x" * 100_000}).status_code == 413
 
 
+def test_a_form_that_does_not_say_its_size_is_told_so(browser: SignIn) -> None:
+    answer = browser().post("/login", content=iter([b"token=x"]))
+    assert (answer.status_code, "Content-Length" in answer.text) == (411, True)
+
+
+def test_an_address_that_cannot_be_read_does_not_say_that_the_page_is_missing(browser: SignIn) -> None:
+    answer = browser().get("/deliveries?q=" + "x" * 5000)
+    assert answer.status_code == 422
+    assert "There is no such page" not in answer.text
+    assert "页面不存在" not in answer.text
+
+
 @pytest.mark.parametrize(("language", "words"), [("zh", "投递记录"), ("en", "Deliveries")])
 def test_the_language_is_chosen_once(browser: SignIn, language: str, words: str) -> None:
     visitor = browser()

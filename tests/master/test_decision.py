@@ -214,6 +214,23 @@ def test_budget_left_is_what_remains_after_this_restart() -> None:
     assert decided(USER_ERROR, policy=replace(POLICY, unconditional_retries=3)).budget_left == 2
 
 
+def test_budget_left_of_a_job_that_gives_up_is_what_was_not_used() -> None:
+    assert decided(USER_ERROR).budget_left == 10
+    assert decided(KILLED, replace(FRESH, restarts_used=10)).budget_left == 0
+    assert decided(USER_ERROR, policy=replace(POLICY, max_restarts=-1)).budget_left is None
+
+
+@pytest.mark.parametrize(
+    ("allowed", "words"),
+    [(0, "no restart is allowed"), (1, "the one restart allowed"), (2, "all 2 restarts are used")],
+)
+def test_a_used_up_budget_is_told_in_numbers_that_agree(allowed: int, words: str) -> None:
+    given_up = decided(
+        KILLED, replace(FRESH, restarts_used=allowed), policy=replace(POLICY, max_restarts=allowed)
+    )
+    assert words in given_up.why["en"]
+
+
 def test_restarts_are_numbered_over_the_life_of_the_job() -> None:
     assert decided(KILLED).restart_no == 1
     assert decided(KILLED, struck(KILLED, 2)).restart_no == 3

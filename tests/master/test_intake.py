@@ -323,3 +323,30 @@ def test_malformed_reports_are_refused_by_field(change: dict[str, Any], field: s
     with pytest.raises(ValidationError) as caught:
         ReportBody.model_validate(body)
     assert next(".".join(map(str, fault["loc"])) for fault in caught.value.errors()).startswith(field)
+
+
+@pytest.mark.parametrize("step", [10**12, 10**18])
+def test_a_step_that_no_training_makes_is_refused(world: World, step: int) -> None:
+    job_id = world.submit(**TWO)
+    with pytest.raises(ValidationError):
+        world.report(world.agent(world.pods(job_id)[0]), {"kind": "progress", "data": {"step": step}})
+    with pytest.raises(ValidationError):
+        world.report(world.agent(world.pods(job_id)[0]), beat(world, {0: {"step": step}}))
+
+
+def custom(pattern: str | None) -> dict[str, Any]:
+    captured = {} if pattern is None else {"pattern": pattern}
+    return {"kind": "log_match", "data": {"signature": "custom", "line": "Loss nan", "captured": captured}}
+
+
+@pytest.mark.parametrize("pattern", [None, "Loss nan"])
+def test_a_pod_makes_up_no_fault_keyword(world: World, pattern: str | None) -> None:
+    agent = world.agent(world.pods(world.submit(**TWO, faultTolerance=True))[0])
+    assert refused(world, agent, custom(pattern)).errors[0][0] == "observations.0.data.captured.pattern"
+
+
+def test_a_fault_keyword_of_the_job_is_taken(world: World) -> None:
+    args = "--custom-log-patterns='Loss nan'"
+    job_id = world.submit(**TWO, faultTolerance=True, faultToleranceArgs=args)
+    world.report(world.agent(world.pods(job_id)[0]), custom("Loss nan"))
+    assert [row.data["signature"] for row in rows(world, kind="log_match")] == ["custom"]
