@@ -26,7 +26,7 @@ _EMOJI_NAME = re.compile(r":(?=[A-Za-z_]+:)")
 
 # What chat clients make links of by themselves: schemes, names under the usual top levels, names with a path.
 _SCHEME = re.compile(
-    r"(?i)(?<![^\W_])(?:tel|sms|mailto|javascript|data|dingtalk|lark|weixin)(?=:)(?!://)|(?=://)"
+    r"(?i)(?<![^\W_])(?:tel|sms|mailto|javascript|data|dingtalk|lark|weixin)(?=:)(?!:/)|(?=:/)"
 )
 _HOST = re.compile(
     r"(?i)(?<=[\w\u0080-\uffff-])\.(?=(?:com|cn|net|org|gov|edu|io|cc|co|me|tv|top|xyz|info|biz|vip|app|dev|ai|site|online"
