@@ -26,7 +26,7 @@ from notifier.faultwords import naming_fields
 
 __all__ = [
     "NAME", "SCOPE", "Body", "ChannelName", "Document", "Flag", "GivenMoment", "Listed", "Moment", "Real",
-    "Scope", "TimeZone", "TokenName", "Whole", "matching", "one_of", "scope_of", "split_scope",
+    "Scope", "TimeZone", "TokenName", "Whole", "WholeText", "matching", "one_of", "scope_of", "split_scope",
 ]  # fmt: skip
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -72,6 +72,15 @@ def _in_range(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
+def _digits(value: object) -> object:
+    """Pydantic would read "1_0" as 10."""
+    if isinstance(value, str) and not re.fullmatch(r"-?[0-9]{1,19}", value):
+        raise ValueError("give a whole number")
+    return value
+
+
+# Of a query's parameter, which is text.
+WholeText = Annotated[int, BeforeValidator(_digits)]
 _MOMENT = WithJsonSchema({"type": "string", "format": "date-time"})
 Moment = Annotated[datetime, PlainSerializer(rfc3339, return_type=str), _MOMENT]
 GivenMoment = Annotated[

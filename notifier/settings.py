@@ -19,7 +19,8 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
-from notifier.documents import TimeZone
+from notifier.documents import TimeZone, WholeText
+from notifier.faultwords import mend_of
 
 PREFIX = "FAULTCAST_"
 ENV_FILE = ".env"
@@ -161,7 +162,7 @@ class Settings(BaseSettings):
     tls_key: File = None
     database_url: Annotated[Secret, AfterValidator(_database_url)] = None
     redis_url: Annotated[Secret, AfterValidator(_redis_url)] = None
-    workers: int = Field(default=2, ge=1, le=MAX_WORKERS)
+    workers: WholeText = Field(default=2, ge=1, le=MAX_WORKERS)
     secret_key: Annotated[Secret, AfterValidator(_secret_key)] = None
     smtp_url: Annotated[Secret, AfterValidator(_smtp_url)] = None
     allow_targets: Annotated[tuple[Cidr, ...], NoDecode, BeforeValidator(_cidrs)] = ()
@@ -172,8 +173,8 @@ class Settings(BaseSettings):
     language: Literal["zh", "en"] = "zh"
     timezone: TimeZone = "Asia/Shanghai"
     runtime: Literal["local", "kubernetes"] = "local"
-    local_nodes: int = Field(default=3, ge=1, le=1000)
-    retention_days: int = Field(default=90, ge=1, le=36500)
+    local_nodes: WholeText = Field(default=3, ge=1, le=1000)
+    retention_days: WholeText = Field(default=90, ge=1, le=36500)
     watchdog_url: Annotated[Secret, AfterValidator(_secret_http_url)] = None
     log_format: Literal["console", "json"] = "console"
 
@@ -267,6 +268,6 @@ def load_settings(**given: object) -> Settings:
 
 
 def _sentence(fault: Mapping[str, Any]) -> str:
-    words = str(fault["msg"]).removeprefix("Value error, ")
+    words = mend_of(str(fault["msg"]))
     where = fault["loc"]
     return f"{PREFIX}{str(where[0]).upper()}: {words}" if where else words

@@ -18,13 +18,13 @@ def readable(stored: Any) -> tuple[AlertConfigModel, tuple[str, ...]]:
 
     A restriction that cannot be read is none: rather too many are told than nobody. Never raises.
     """
-    document = deepcopy(stored)
-    notes: list[str] = []
-    for _ in range(ROUNDS):
+    document, notes = stored, list[str]()
+    for n in range(ROUNDS):
         try:
             return AlertConfigModel.model_validate(document), tuple(notes)
         except ValidationError as error:
             faults = error.errors(include_url=False, include_context=False, include_input=False)
+        document = document if n else deepcopy(document)
         for fault in reversed(faults):  # the last first: the places of the others stay the same
             where = _cut(document, fault["loc"])
             if not where:

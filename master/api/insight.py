@@ -15,7 +15,7 @@ from master.runs import pods_of, ref
 from master.stacks import collection
 from notifier.api.deps import Operator, Reader, Served, Services
 from notifier.clock import utcnow
-from notifier.documents import Body
+from notifier.documents import Body, WholeText
 from notifier.problems import Problem, conflict
 
 router = APIRouter(prefix="/jobs/{job_id}", tags=["jobs"])
@@ -30,13 +30,13 @@ class LogQuery(Body):
     pod: Annotated[str, Field(max_length=253)] | None = Field(
         default=None, description="the first if not given"
     )
-    run: Annotated[int, Field(ge=0, le=1 << 31)] | None = Field(
+    run: Annotated[WholeText, Field(ge=0, le=1 << 31)] | None = Field(
         default=None, description="default: the newest"
     )
-    offset: Annotated[int, Field(ge=0, le=1 << 62)] | None = Field(
+    offset: Annotated[WholeText, Field(ge=0, le=1 << 62)] | None = Field(
         default=None, description="where to read on; the end of the log if not given"
     )
-    limit: Annotated[int, Field(ge=1, le=MAX_LOG)] = Field(default=64 * 1024, description="bytes")
+    limit: Annotated[WholeText, Field(ge=1, le=MAX_LOG)] = Field(default=64 * 1024, description="bytes")
 
 
 @router.get("/logs")

@@ -12,6 +12,7 @@ from channels.transport import Network
 from notifier.auth import Principal, Role, authenticate
 from notifier.clock import utcnow
 from notifier.directory import Directory, Standalone
+from notifier.documents import WholeText
 from notifier.idempotency import HEADER, Answer
 from notifier.pages import DEFAULT_LIMIT, MAX_LIMIT, Ask
 from notifier.problems import Problem
@@ -86,7 +87,7 @@ Publisher = Annotated[Principal, Depends(allow(Role.ADMIN, Role.OPERATOR, Role.P
 
 
 def _ask(
-    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT,
+    limit: Annotated[WholeText, Query(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT,
     cursor: Annotated[
         str | None, Query(max_length=100, description="`next_cursor` of the page before")
     ] = None,
