@@ -52,12 +52,12 @@ def load(env: Mapping[str, str], *, node: bool) -> Settings:
 
 
 def _server(text: str) -> str:
-    parts = urlsplit(text.strip())
     try:
+        parts = urlsplit(text.strip())
         good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         good = False
-    if not good or "@" in parts.netloc:
+    if not good or "@" in text:
         raise SettingsError("FAULTCAST_SERVER is no address: give http://HOST:PORT or https://HOST:PORT")
     return text.strip().rstrip("/")
 

@@ -61,7 +61,7 @@ class DeliveryDocument(Document):
     trigger: str
     state: str
     attempt_count: int
-    title: str = Field(description="of the message as rendered for the last try; empty before, or expunged")
+    title: str = Field(description="of the message, or until it is rendered the alert's; empty once expunged")
     created_at: Moment
     first_attempt_at: Moment | None
     delivered_at: Moment | None
@@ -154,7 +154,10 @@ def listed(session: Session, principal: Principal, filters: Filters, ask: Ask) -
 
 def documents(session: Session, rows: Sequence[Delivery]) -> list[DeliveryDocument]:
     members = _members(session, [row.id for row in rows if row.is_digest])
-    return [_document(row, members.get(row.id)) for row in rows]
+    untried = {row.alert_id for row in rows if row.message is None and row.attempt_count == 0}
+    alerts = session.execute(select(Alert.id, Alert.title).where(Alert.id.in_(untried)))
+    titles = {alert.id: alert.title for alert in alerts}
+    return [_document(row, members.get(row.id), titles.get(row.alert_id or "", "")) for row in rows]
 
 
 def full(session: Session, row: Delivery) -> FullDeliveryDocument:
@@ -209,7 +212,7 @@ def _members(session: Session, digests: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _document(row: Delivery, members: list[str] | None) -> DeliveryDocument:
+def _document(row: Delivery, members: list[str] | None, alert_title: str) -> DeliveryDocument:
     return DeliveryDocument(
         id=row.id,
         alert_id=row.alert_id,
@@ -226,7 +229,7 @@ def _document(row: Delivery, members: list[str] | None) -> DeliveryDocument:
         trigger=row.trigger,
         state=row.state,
         attempt_count=row.attempt_count,
-        title=row.message["title"] if row.message else "",
+        title=row.message["title"] if row.message else alert_title,
         created_at=row.created_at,
         first_attempt_at=row.first_attempt_at,
         delivered_at=row.delivered_at,

@@ -45,6 +45,7 @@ def test_the_token_does_not_print() -> None:
     [
         pytest.param({"FAULTCAST_SERVER": "ftp://x"}, "FAULTCAST_SERVER", id="scheme"),
         pytest.param({"FAULTCAST_SERVER": "http://x:99999"}, "FAULTCAST_SERVER", id="port"),
+        pytest.param({"FAULTCAST_SERVER": "http://[::1"}, "FAULTCAST_SERVER", id="half an address"),
         pytest.param({"FAULTCAST_SERVER": "http://u:p@x"}, "FAULTCAST_SERVER", id="credentials"),
         pytest.param({"FAULTCAST_AGENT_TOKEN": ""}, "FAULTCAST_AGENT_TOKEN", id="no-token"),
         pytest.param({"FAULTCAST_AGENT_TOKEN": "a\r\nb"}, "FAULTCAST_AGENT_TOKEN", id="header-in-token"),

@@ -168,6 +168,7 @@ def test_a_delivery_has_every_field_of_the_contract(
     assert (listed["latency_s"], listed["created_at"]) == (1.5, rfc3339(NOW))
     assert (listed["error"], listed["digest_of"], listed["merged_into"]) == (None, None, None)
     assert full["message"] == {"title": "T", "text": "X", "format": "markdown"}
+    assert listed["title"] == "T"
     assert not ATTEMPT_FIELDS - set(full["attempts"][0])
     assert (full["attempts"][0]["latency_s"], full["attempts"][0]["possible_duplicate"]) == (1.25, True)
 

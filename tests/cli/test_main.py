@@ -302,7 +302,7 @@ def test_the_timeline_is_a_table(faultcast: Run, server: Server) -> None:
 def test_a_time_without_a_zone_is_this_machines(faultcast: Run, server: Server) -> None:
     server.answer = {"items": [], "next_cursor": None}
     faultcast("delivery", "list", "--since", "2026-11-29 11:00")
-    meant = datetime(2026, 11, 29, 11).astimezone().isoformat()  # noqa: DTZ001
+    meant = datetime(2026, 11, 29, 11).astimezone().isoformat()
     assert f"since={quote(meant, safe='')}&" in server.asked[0]["path"]
 
 

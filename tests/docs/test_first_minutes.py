@@ -99,10 +99,10 @@ def test_the_five_minutes_are_true(tmp_path: Path) -> None:
 
         published = terminal.run(alert)
         assert published.returncode == 0, published.stderr
-        assert "1 deliveries" in published.stdout
+        assert "1 delivery" in published.stdout
 
         failed = terminal.run(job)
-        assert "first ended as Failed" in failed.stderr
+        assert re.search("first ended as Failed: .*ValueError: bad batch", failed.stderr)
         assert "user_code_error" in failed.stdout
         assert "ValueError: bad batch" in failed.stdout
 
