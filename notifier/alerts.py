@@ -39,7 +39,7 @@ class NewAlert:
         items: every item of the incident (`item` is the most specific); empty: `item` alone.
         channels: who is told, by name; None leaves it to the job's rules, or else the pool's.
         dedup_key: while an alert with the same key, source and token is open, this is a repeat of it.
-        expires: an open alert with a `dedup_key` closes so long after its last repeat.
+        expires: an open alert closes so long after its last repeat; one without a `dedup_key` has none.
         context: job and fault event as the templates see them.
         skip_channel: the id of a channel that is not told: it is what the alert is about.
     """
@@ -212,7 +212,7 @@ def _repeat(alert: Alert, new: NewAlert, now: datetime) -> None:
 
 
 def _expiry(new: NewAlert, now: datetime) -> datetime | None:
-    return now + new.expires if new.expires is not None and new.dedup_key is not None else None
+    return now + new.expires if new.expires is not None else None
 
 
 def _tell(session: Session, alert: Alert, new: NewAlert, named: Named, now: datetime) -> Published:

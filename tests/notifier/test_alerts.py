@@ -9,7 +9,16 @@ import pytest
 from sqlalchemy import func, select, update
 
 from notifier.alertconfigs import put_alert_config
-from notifier.alerts import EXPIRED, NewAlert, Published, ack, publish, raise_channel_failing, resolve
+from notifier.alerts import (
+    EXPIRED,
+    NewAlert,
+    Published,
+    ack,
+    has_expired,
+    publish,
+    raise_channel_failing,
+    resolve,
+)
 from notifier.channels import mended
 from notifier.doorbell import shard_of
 from notifier.ids import new_id
@@ -385,3 +394,9 @@ def test_the_failing_channels_own_fallback_hears_of_it(store: Store) -> None:
     set_rules(store, {"channels": ["ding"], "fallback": ["mail"], "items": ["channelFailing"]})
     fail(store, "ding")
     assert lines(log(store)) == [("mail", "firing", "fallback", "pending")]
+
+
+def test_an_alert_that_nobody_can_resolve_is_open_for_a_time_only(store: Store) -> None:
+    add_channels(store, "ding")
+    alert = alert_of(store, told(store, custom(channels=("ding",), expires=timedelta(hours=1))).alert_id)
+    assert (has_expired(alert, at(59)), has_expired(alert, at(60))) == (False, True)
