@@ -120,8 +120,10 @@ def stacks(client: Client, job: Id, as_json: Json = False) -> None:
     for rank, error in errors.items():
         note(f"rank {rank}: {error}")
     if errors or not read:
-        why = f"{count(len(errors), 'rank')} could not be read" if errors else "no rank answered within 15 s"
-        raise CommandError(f"stacks: {why}; see the agent's log beside the pod's", FAILED)
+        silent = (
+            "no rank answered within 15 s; does training run, and its agent (faultcast job get)?"
+        )
+        raise CommandError(f"{count(len(errors), 'rank')} could not be read" if errors else silent, FAILED)
 
 
 @client_command(app, "stop")

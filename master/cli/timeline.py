@@ -8,7 +8,8 @@ from master.cli.output import moment, note, print_table, say, seconds
 
 _RUNS = ("RUN", "STARTED", "FIRST STEP", "STEPS", "ENDED", "WHY")
 _FAULTS = (
-    "TIME", "RUN", "CLASS", "CAUSE", "CULPRIT", "ACTION", "DETECTED", "DECIDED", "TRAINING AGAIN", "STEPS LOST",
+    "TIME", "RUN", "CLASS", "CAUSE", "CULPRIT", "ACTION", "DETECTED", "DECIDED", "TRAINING AGAIN",
+    "STEPS LOST",
 )  # fmt: skip
 
 
@@ -16,9 +17,8 @@ def print_timeline(document: Mapping[str, Any]) -> None:
     """Runs, then faults with how long after each it was detected, decided on and over."""
     ratio = document["effective_ratio"]
     share = "-" if ratio is None else f"{100 * ratio:.1f} %"
-    say(
-        f"{document['job_id']} {document['status']}: {seconds(document['wall_s'])}, effective training {share}"
-    )
+    lived = seconds(document["wall_s"])
+    say(f"{document['job_id']} {document['status']}: {lived}, effective training {share}")
     print_table(_RUNS, [_run(run) for run in document["runs"]])
     if not document["faults"]:
         note("no fault events")

@@ -147,6 +147,14 @@ def test_a_secret_of_no_form_is_refused_and_not_shown(faultcast: Run, arguments:
     assert "hunter2" not in ended.err
 
 
+def test_an_error_of_ours_is_told_by_kind_and_place(faultcast: Run, server: Server) -> None:
+    server.answer = {"no items": SECRET}
+    ended = faultcast("job", "list")
+    assert ended.code == 1
+    assert "an error of ours: KeyError in client.py:" in ended.err
+    assert "items" not in ended.err
+
+
 def test_blanks_around_a_token_are_no_part_of_it(
     faultcast: Run, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
