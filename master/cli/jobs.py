@@ -120,9 +120,7 @@ def stacks(client: Client, job: Id, as_json: Json = False) -> None:
     for rank, error in errors.items():
         note(f"rank {rank}: {error}")
     if errors or not read:
-        silent = (
-            "no rank answered within 15 s; does training run, and its agent (faultcast job get)?"
-        )
+        silent = "no rank answered within 15 s; does training run, and its agent (faultcast job get)?"
         raise CommandError(f"{count(len(errors), 'rank')} could not be read" if errors else silent, FAILED)
 
 
