@@ -5,7 +5,11 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import urllib3
@@ -25,10 +29,9 @@ def run(data_dir: Path, *arguments: str, **settings: str) -> "subprocess.Complet
     )  # fmt: skip
 
 
-def test_the_first_admin_token_lies_in_its_data_dir(tmp_path: Path) -> None:
-    """As docs/many-machines.md says: migrate, serve, use the token."""
-    data = tmp_path / "data"
-    assert run(data, "migrate").returncode == 0
+@contextmanager
+def serving(data: Path, **settings: str) -> Iterator[str]:
+    """A server by itself; answers its address, and ends it with SIGTERM."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FAULTCAST_")}
     ready, say_ready = os.pipe()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -37,22 +40,65 @@ def test_the_first_admin_token_lies_in_its_data_dir(tmp_path: Path) -> None:
         words = ("server", "--listen-fd", str(fds[0]), "--ready-fd", str(fds[1]))
         server = subprocess.Popen(
             [sys.executable, "-m", "master.cli", *words],
-            env=kept | {"FAULTCAST_DATA_DIR": str(data)}, pass_fds=fds, stderr=subprocess.DEVNULL,
+            env=kept | {"FAULTCAST_DATA_DIR": str(data)} | settings,
+            pass_fds=fds, stderr=subprocess.DEVNULL,
         )  # fmt: skip
     os.close(say_ready)
     try:
         assert os.read(ready, 1), "it did not start"
-        token = (data / "admin.token").read_text().strip()
-        bearer = {"Authorization": f"Bearer {token}"}
-        assert urllib3.request("GET", f"{url}/api/v1/tokens", headers=bearer).status == 200
-        assert (data / "admin.token").stat().st_mode & 0o077 == 0
+        yield url
     finally:
         os.close(ready)
         server.terminate()
         assert server.wait(LIMIT_S) == 0
+
+
+def ask(data: Path, url: str, method: str, path: str, body: object = None) -> Any:
+    bearer = {"Authorization": f"Bearer {(data / 'admin.token').read_text().strip()}"}
+    answer = urllib3.request(method, f"{url}/api/v1{path}", headers=bearer, json=body)
+    assert answer.status < 300, answer.data
+    return answer.json()
+
+
+def test_the_first_admin_token_lies_in_its_data_dir(tmp_path: Path) -> None:
+    """As docs/many-machines.md says: migrate, serve, use the token."""
+    data = tmp_path / "data"
+    assert run(data, "migrate").returncode == 0
+    try:
+        with serving(data) as url:
+            assert [one["name"] for one in ask(data, url, "GET", "/tokens")["items"]].count("admin") == 1
+            assert (data / "admin.token").stat().st_mode & 0o077 == 0
+    finally:
         LocalRuntime(data, 3).shutdown()  # the nodes' agents outlive a server
     with sqlite3.connect(data / "faultcast.db") as database:
         assert database.execute("select count(*) from leaders").fetchone() == (0,), "the lease is kept"
+
+
+def test_a_server_with_another_data_dir_leaves_jobs_that_it_cannot_see_alone(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    shared = {"FAULTCAST_DATABASE_URL": f"sqlite:///{tmp_path}/shared.db", "FAULTCAST_SECRET_KEY": KEY}
+    assert run(first, "migrate", **shared).returncode == 0
+    job = {"name": "long", "command": "sleep 600", "faultTolerance": True}
+    try:
+        with ExitStack() as later:
+            with serving(first, **shared) as url:
+                job_id = ask(first, url, "POST", "/jobs", job)["id"]
+                until(lambda: ask(first, url, "GET", f"/jobs/{job_id}")["status"] == "Running")
+                standby = later.enter_context(serving(second, **shared))
+            until(lambda: "another data dir" in ask(second, standby, "GET", f"/jobs/{job_id}")["reason"])
+            left = ask(second, standby, "GET", f"/jobs/{job_id}")
+            assert (left["status"], left["run"]) == ("Running", 0)
+            assert ask(second, standby, "GET", f"/jobs/{job_id}/events")["items"] == []
+    finally:
+        for data in (first, second):
+            LocalRuntime(data, 3).shutdown()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(
