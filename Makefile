@@ -14,7 +14,7 @@ export PYTHON TORCH TORCH_INDEX
 help: ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
 
-demo: ## break a real PyTorch job on this machine and watch it recover (DEMO="--keep --seed 7")
+demo: ## break a real PyTorch job here, watch it recover (DEMO="--keep --seed 7", FAULTCAST_LANGUAGE=en)
 	@.ci/setup runtime
 	@$(BIN)/faultcast demo $(DEMO)
 
