@@ -97,7 +97,7 @@ def _prometheus_alert(alert: Mapping[str, Any]) -> dict[str, Any]:
         "startsAt": started,
         "endsAt": NEVER if is_firing else str(alert.get("resolved_at") or alert.get("time") or NEVER),
         "generatorURL": _link(alert),
-        "fingerprint": hashlib.sha256(f"{alert.get('id')}\n{identity}".encode("utf-8", "replace")).hexdigest()[:16],
+        "fingerprint": _fingerprint(f"{alert.get('id')}\n{identity}"),
     }
 
 
@@ -128,3 +128,7 @@ _BODIES: dict[Format, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     Format.CLOUDEVENTS: cloudevent,
     Format.ALERTMANAGER: alertmanager,
 }
+
+
+def _fingerprint(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
