@@ -51,10 +51,12 @@ def merge(model: type[C], incoming: Mapping[str, Any], stored: ChannelConfig | N
     kept = split(stored)[1] if stored is not None else {}
     merged: dict[str, Any] = {}
     faults: list[InitErrorDetails] = []
+    moved = stored is not None and _moved(incoming, stored)
     for name, value in incoming.items():
         if isinstance(value, Mapping):
             before = kept.get(name)
-            pairs = before if isinstance(before, Mapping) else {}
+            # What was entrusted to one address is not sent to another one unseen.
+            pairs = before if isinstance(before, Mapping) and not moved else {}
             merged[name] = {key: _kept(item, HIDDEN, pairs.get(key)) for key, item in value.items()}
             faults += [_fault(name, str(key)) for key, item in merged[name].items() if item == HIDDEN]
         else:
@@ -64,6 +66,21 @@ def merge(model: type[C], incoming: Mapping[str, Any], stored: ChannelConfig | N
     if faults:
         raise ValidationError.from_exception_data(model.__name__, faults, hide_input=True)
     return model.model_validate(merged, context=SAVING)
+
+
+def _moved(incoming: Mapping[str, Any], stored: ChannelConfig) -> bool:
+    """Whether messages, and all that is sent along with them, would go to another address than before."""
+    before = {**split(stored)[0], **split(stored)[1]}
+    given = {name: incoming[name] for name in ("url", "endpoint") if isinstance(incoming.get(name), str)}
+    masks = masked(stored)
+    return any(
+        value != masks.get(name) and _place(value) != _place(str(before.get(name) or ""))
+        for name, value in given.items()
+    )
+
+
+def _place(address: str) -> str:
+    return mask_url(address) if "://" in address else address.lower()
 
 
 def secrets_of(config: ChannelConfig) -> tuple[str, ...]:
@@ -133,7 +150,7 @@ def _looks_masked(name: str, value: Any) -> bool:
 
 
 def _fault(*where: str) -> InitErrorDetails:
-    message = "the masked value is not the one stored here: give the whole value"
+    message = "the masked value is not the one stored for this address: give the whole value"
     return InitErrorDetails(
         type=PydanticCustomError("masked", message),  # a literal of our own, no format string
         loc=where,

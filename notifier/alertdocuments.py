@@ -3,20 +3,36 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from channels.base import Severity
 from notifier.alerts import FIRING, RESOLVED, has_expired
 from notifier.documents import Body, ChannelName, Document, Moment, Scope, Whole, one_of, scope_of
 from notifier.model import Alert
 from notifier.problems import invalid
+from notifier.wording import clip
 
 EXPIRES_S = 86_400
 MAX_EXPIRES_S = 30 * EXPIRES_S
 MAX_LABELS = 64
+MAX_TEXT = 60_000  # more than any channel shows
+
+
+def _shortened(limit: int) -> BeforeValidator:
+    """What is too long is told in part, visibly: an alert is not refused for its length."""
+    return BeforeValidator(lambda value: clip(value, limit) if isinstance(value, str) else value)
+
+
+def _first_labels(value: Any) -> Any:
+    if not isinstance(value, dict) or len(value) <= MAX_LABELS:
+        return value
+    kept = dict(list(value.items())[: MAX_LABELS - 1])
+    return {**kept, "…": f"+{len(value) - len(kept)}"}
+
 
 Key = Annotated[str, Field(min_length=1, max_length=128)]
-Value = Annotated[str, Field(max_length=1024)]
+Value = Annotated[str, _shortened(1024), Field(max_length=1024)]
+Labels = Annotated[dict[Key, Value], BeforeValidator(_first_labels), Field(max_length=MAX_LABELS)]
 Names = Annotated[list[ChannelName], Field(max_length=50)]
 
 
@@ -27,9 +43,9 @@ class AlertBody(Body):
     item: Annotated[str, *one_of(("custom",))] = "custom"
     severity: Severity = Severity.ERROR
     status: Literal["firing", "resolved"] = "firing"
-    title: Annotated[str, Field(max_length=500)] = ""
-    text: Annotated[str, Field(max_length=20_000)] = ""
-    labels: Annotated[dict[Key, Value], Field(max_length=MAX_LABELS)] = Field(default_factory=dict)
+    title: Annotated[str, _shortened(500), Field(max_length=500)] = ""
+    text: Annotated[str, _shortened(MAX_TEXT), Field(max_length=MAX_TEXT)] = ""
+    labels: Labels = Field(default_factory=dict)
     dedup_key: Annotated[str, Field(min_length=1, max_length=500)] | None = None
     expires_s: Annotated[Whole, Field(ge=1, le=MAX_EXPIRES_S)] = EXPIRES_S
     channels: Annotated[list[ChannelName], Field(min_length=1, max_length=50)] | None = None

@@ -227,3 +227,24 @@ def test_a_usual_config_has_no_warnings():
 
 def test_secrets_of_knows_every_piece(kind):
     assert "TOKEN123" in secrets_of(parsed(kind))
+
+
+MOVES = {
+    "a webhook's headers": ("webhook", {"url": "https://attacker.example.com/x"}, "headers.Authorization"),
+    "the same host without TLS": ("webhook", {"url": "http://hooks.example.com:8443/x"}, "headers.X-Team"),
+    "credentials to an endpoint": ("phone", {"endpoint": "attacker.example.com"}, "credentials.auth_token"),
+}
+
+
+@pytest.mark.parametrize(("kind", "change", "field"), MOVES.values(), ids=MOVES.keys())
+def test_masked_secrets_do_not_follow_to_another_address(kind, change, field):
+    stored = parsed(kind)
+    assert "for this address" in faults(kind, {**masked(stored), **change}, stored)[field]
+
+
+def test_masked_secrets_stay_where_the_address_does():
+    stored = parsed("webhook")
+    kept = merge(type(stored), {**masked(stored), "url": "https://hooks.example.com:8443/other"}, stored)
+    assert kept.headers == stored.headers
+    called = parsed("phone", endpoint="api.example.com")
+    assert merge(type(called), {**masked(called), "play_times": 1}, called).credentials == called.credentials
