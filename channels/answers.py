@@ -1,7 +1,7 @@
 """From a provider's reply to an Answer: what all robots and webhooks have in common."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -95,8 +95,8 @@ def settle(response: Response, verdict: Verdict | None, now: datetime) -> Verdic
     """A robot's verdict: its own code first, else what HTTP says. Only a 2xx can be a success."""
     waited = retry_after(response, now)
     if verdict is not None and (verdict.outcome is not Outcome.DELIVERED or 200 <= response.status < 300):
-        if verdict.outcome is Outcome.THROTTLED and waited is not None:
-            return Verdict(Outcome.THROTTLED, retry_after=waited, repeated_after=waited)
+        if verdict.outcome in (Outcome.THROTTLED, Outcome.TEMPORARY) and waited is not None:
+            return replace(verdict, retry_after=waited, repeated_after=waited)
         return verdict
     if response.status in (401, 403, 404, 410):
         return Verdict(Outcome.CHANNEL_BROKEN, hint="the webhook URL is wrong or no longer valid")

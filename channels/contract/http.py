@@ -35,6 +35,11 @@ class HttpContract(AdapterContract):
         assert wait is not None
         assert timedelta(seconds=88) < wait <= timedelta(seconds=90)
 
+    def test_busy_in_the_body_waits_as_long_as_told(self, desk: Desk) -> None:
+        busy = {"errcode": -1, "code": 987654, "errmsg": "busy", "msg": "busy"}
+        answer = desk.answered(Scripted(503, busy, {"Retry-After": "40"}))
+        assert (answer.outcome, answer.retry_after) == (Outcome.TEMPORARY, timedelta(seconds=40))
+
     def test_an_absurd_retry_after_is_cut(self, desk: Desk) -> None:
         answer = desk.answered(Scripted(429, "", {"Retry-After": "9" * 40}))
         assert answer.retry_after == timedelta(hours=24)

@@ -12,14 +12,14 @@ from importlib import import_module
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from channels.answers import Reading, Verdict
+from channels.answers import Reading
 from channels.base import Answer, Limit, Outcome, Recipient, Sent
 from channels.config import secrets_of
 from channels.confined import answer_to
 from channels.numbers import Rules, domestic, fitted
 from channels.outcomes import aliyun as codes
 from channels.telecom.base import PHONE, SMS, Order, Telecom
-from channels.telecom.exchange import ask, judged, same, shown
+from channels.telecom.exchange import UNSAID, ask, judged, same, shown
 from channels.transport import Network, NotSent, Response, Unanswered
 
 HOSTS = {SMS: "dysmsapi.aliyuncs.com", PHONE: "dyvmsapi.aliyuncs.com"}
@@ -72,7 +72,7 @@ class Aliyun(Telecom):
         # help.aliyun.com/document_detail/178344.html
         return (Limit(1, timedelta(minutes=1)), Limit(5, timedelta(hours=1)), Limit(20, day))
 
-    def text(self, order: Order, config: Any, network: Network, now: datetime) -> Answer:  # noqa: ARG002
+    def text(self, order: Order, config: Any, network: Network, now: datetime) -> Answer:
         asked = {
             "phone_numbers": ",".join(domestic(number) for number in order.to),
             "sign_name": config.sign_name,
@@ -80,9 +80,9 @@ class Aliyun(Telecom):
             "template_param": _json(fitted(order.params, RULES[SMS])),
             "out_id": order.reference,
         }
-        return self._ordered(SMS, "send_sms", asked, order, config, network)
+        return self._ordered(SMS, "send_sms", asked, order, config, network, now)
 
-    def call(self, order: Order, config: Any, network: Network, now: datetime) -> Answer:  # noqa: ARG002
+    def call(self, order: Order, config: Any, network: Network, now: datetime) -> Answer:
         asked = {
             "called_number": domestic(order.to[0]),
             "called_show_number": config.called_show_number,
@@ -91,7 +91,7 @@ class Aliyun(Telecom):
             "play_times": config.play_times,
             "out_id": sha256(order.reference.encode()).hexdigest()[:MAX_CALL_REFERENCE],
         }
-        return self._ordered(PHONE, "single_call_by_tts", asked, order, config, network)
+        return self._ordered(PHONE, "single_call_by_tts", asked, order, config, network, now)
 
     def receipts(
         self, kind: str, sent: Sequence[Sent], config: Any, network: Network, now: datetime
@@ -101,8 +101,9 @@ class Aliyun(Telecom):
         return tuple(one for one in found if one is not None)
 
     def _ordered(
-        self, kind: str, action: str, asked: Mapping[str, Any], order: Order, config: Any, network: Network
-    ) -> Answer:
+        self, kind: str, action: str, asked: Mapping[str, Any], order: Order, config: Any, network: Network,
+        now: datetime,
+    ) -> Answer:  # fmt: skip
         known = {name: value for name, value in asked.items() if value is not None}
         return ask(
             lambda: _sdk(kind, action, known, config, network),
@@ -110,6 +111,7 @@ class Aliyun(Telecom):
             order,
             shown(action, config.url(HOSTS[kind]), known),
             secrets_of(config),
+            now,
         )
 
     def _text_receipt(self, one: Sent, config: Any, network: Network, now: datetime) -> Recipient | None:
@@ -155,11 +157,11 @@ def _read(kind: str, response: Response, order: Order) -> Any:
     body = response.json_object()
     code, said = body.get("Code"), str(body.get("Message") or "")
     code = code if isinstance(code, str) and code else None
-    verdict = judged(response, codes.verdict(kind, code, said))
+    verdict = judged(response, code, codes.verdict(kind, code, said))
     given = body.get("BizId" if kind == SMS else "CallId")
     message_id = given if isinstance(given, str) and given else None
     if verdict.outcome is Outcome.ACCEPTED and message_id is None:
-        verdict = Verdict(Outcome.TEMPORARY, hint="a success without an id is none")
+        verdict = UNSAID
     return same(order, Reading(verdict, code, said), message_id)
 
 

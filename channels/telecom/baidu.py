@@ -10,20 +10,19 @@ from http.client import HTTPException
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from channels.answers import Reading, Verdict
+from channels.answers import Reading
 from channels.base import Answer, Limit, Outcome
 from channels.config import secrets_of
 from channels.confined import Wire, confined
 from channels.numbers import Rules, domestic, fitted, is_chinese
 from channels.outcomes.baidu import CODES, SUCCESS
 from channels.telecom.base import SMS, Order, Telecom
-from channels.telecom.exchange import Told, ask, judged, same, shown
+from channels.telecom.exchange import UNSAID, Told, ask, judged, same, shown
 from channels.transport import MAX_BODY, Network, NotSent, Response
 
 REGION = "bj"
 # 600 characters are for template and values together; 4608: brackets of any kind are not taken.
 RULES = {SMS: Rules(each=200, total=400, is_web_free=True, unwanted="()[]（）【】")}
-UNSAID = Verdict(Outcome.TEMPORARY, hint="the answer does not speak of this number")
 
 
 class Baidu(Telecom):
@@ -54,7 +53,7 @@ class Baidu(Telecom):
             Limit(50, timedelta(hours=24)),
         )
 
-    def text(self, order: Order, config: Any, network: Network, now: datetime) -> Answer:  # noqa: ARG002
+    def text(self, order: Order, config: Any, network: Network, now: datetime) -> Answer:
         asked = {
             "signature_id": config.sign_name,
             "template_id": config.template_id,
@@ -69,6 +68,7 @@ class Baidu(Telecom):
             order,
             shown("send_message", url, asked),
             secrets_of(config),
+            now,
         )
 
 
@@ -93,7 +93,7 @@ def _told(to: str, row: Mapping[str, Any] | None, response: Response) -> Told:
 def _reading(response: Response, said: Mapping[str, Any]) -> Reading:
     code = said.get("code")
     code = code if isinstance(code, str) and code else None
-    return Reading(judged(response, CODES.get(code or "")), code, str(said.get("message") or ""))
+    return Reading(judged(response, code, CODES.get(code or "")), code, str(said.get("message") or ""))
 
 
 def _sdk(url: str, asked: Mapping[str, Any], config: Any, network: Network) -> Response:

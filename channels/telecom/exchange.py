@@ -6,9 +6,10 @@ status, the provider's code, or both.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
-from channels.answers import MAX_MESSAGE, TEMPORARY, Reading, Verdict
+from channels.answers import MAX_MESSAGE, TEMPORARY, THROTTLED, Reading, Verdict, retry_after
 from channels.base import Answer, Outcome, Recipient
 from channels.escaping import clean
 from channels.redaction import redact
@@ -21,6 +22,17 @@ WORST_FIRST = (
     Outcome.ACCEPTED, Outcome.DELIVERED,
 )  # fmt: skip
 ACCEPTED = Verdict(Outcome.ACCEPTED)
+UNREAD = Verdict(Outcome.AMBIGUOUS, hint="not the provider's own answer: it may have been sent")
+BROKEN_OFF = Verdict(Outcome.AMBIGUOUS, hint="the answer broke off")
+REDIRECTED = Verdict(Outcome.REFUSED, hint="redirects are not followed: give the provider's endpoint")
+_KEYS = Verdict(Outcome.CHANNEL_BROKEN, hint="the credentials were not accepted")
+BY_STATUS = {
+    401: _KEYS,
+    403: _KEYS,
+    410: Verdict(Outcome.REFUSED, hint="this endpoint is gone: see the provider's manual"),
+    429: THROTTLED,
+}
+UNSAID = Verdict(Outcome.AMBIGUOUS, hint="the answer leaves open whether it was sent")
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,7 @@ def ask(
     order: Order,
     request: str,
     secrets: tuple[str, ...],
+    now: datetime,
 ) -> Answer:
     """Call, and say what came of it for every number; never raises for what network or provider do."""
     request = redact(request, secrets)
@@ -54,13 +67,23 @@ def ask(
         return lost_answer(order.to, Outcome.TEMPORARY, "not_sent", lost.reason, request)
     except Unanswered as lost:
         return lost_answer(order.to, Outcome.AMBIGUOUS, "unanswered", lost.reason, request)
-    answer = of_all(read(response), response)
+    waited = retry_after(response, now)
+    answer = of_all(tuple(_in_time(one, waited) for one in read(response)), response)
     return replace(
         answer,
         message=redact(clean(answer.message), secrets, limit=MAX_MESSAGE),
         request=request,
         response=redact(clean(f"HTTP {response.status}\n{response.text}"), secrets),
     )
+
+
+def _in_time(told: Told, waited: timedelta | None) -> Told:
+    """`Retry-After` wins over our own guess, whatever says that there is something to wait for."""
+    verdict = told.reading.verdict
+    if waited is None or verdict.outcome not in (Outcome.THROTTLED, Outcome.TEMPORARY):
+        return told
+    settled = replace(verdict, retry_after=waited, repeated_after=waited)
+    return replace(told, reading=replace(told.reading, verdict=settled))
 
 
 def lost_answer(to: Iterable[str], outcome: Outcome, code: str, reason: str, request: str) -> Answer:
@@ -94,16 +117,23 @@ def same(order: Order, reading: Reading, message_id: str | None = None) -> tuple
     return tuple(Told(number, reading, message_id) for number in order.to)
 
 
-def judged(response: Response, verdict: Verdict | None) -> Verdict:
-    """The provider's own word first; only a 2xx can be a success, and an unread answer is temporary."""
+def judged(response: Response, code: object, verdict: Verdict | None) -> Verdict:
+    """The provider's own word first; only a 2xx can be a success.
+
+    `code` is its own, None where none could be read, and `verdict` what its table says of that. A code that
+    the table does not know is temporary. Without any, whoever stands between us and the provider may have
+    spoilt the answer after the message was taken, and what may have been taken is asked about, not repeated.
+    """
     if verdict is not None and (verdict.outcome is not Outcome.ACCEPTED or 200 <= response.status < 300):
         return verdict
+    said = BY_STATUS.get(response.status)
+    if said is not None:
+        return said
     if 300 <= response.status < 400:
-        return Verdict(Outcome.REFUSED, hint="redirects are not followed: give the provider's endpoint")
-    if response.status in (401, 403):
-        return Verdict(Outcome.CHANNEL_BROKEN, hint="the credentials were not accepted")
-    if response.status == 429:
-        return Verdict(Outcome.THROTTLED)
+        return REDIRECTED
     if not response.is_whole:
-        return Verdict(Outcome.AMBIGUOUS, hint="the answer broke off")
-    return TEMPORARY
+        return BROKEN_OFF
+    if verdict is not None:  # a success, and a status that says otherwise
+        return UNSAID
+    is_word = code is not None or 400 <= response.status < 500  # a 4xx was turned away before it was sent
+    return TEMPORARY if is_word else UNREAD

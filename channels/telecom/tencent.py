@@ -74,7 +74,7 @@ class Tencent(Telecom):
         tonight = _since_nightfall(now)
         return (*usual, Limit(1, tonight)) if tonight is not None else usual
 
-    def text(self, order: Order, config: Any, network: Network, now: datetime) -> Answer:  # noqa: ARG002
+    def text(self, order: Order, config: Any, network: Network, now: datetime) -> Answer:
         asked = {
             "PhoneNumberSet": list(order.to),
             "SmsSdkAppId": config.app_id,
@@ -83,9 +83,9 @@ class Tencent(Telecom):
             "TemplateParamSet": list(fitted(order.params, TEXT_RULES).values()),
             "SessionContext": order.reference,
         }
-        return self._ordered(SMS, "SendSms", asked, order, config, network)
+        return self._ordered(SMS, "SendSms", asked, order, config, network, now)
 
-    def call(self, order: Order, config: Any, network: Network, now: datetime) -> Answer:  # noqa: ARG002
+    def call(self, order: Order, config: Any, network: Network, now: datetime) -> Answer:
         asked = {
             "CalledNumber": order.to[0],
             "VoiceSdkAppid": config.app_id,
@@ -94,7 +94,7 @@ class Tencent(Telecom):
             "PlayTimes": config.play_times,
             "SessionContext": order.reference,
         }
-        return self._ordered(PHONE, "SendTtsVoice", asked, order, config, network)
+        return self._ordered(PHONE, "SendTtsVoice", asked, order, config, network, now)
 
     def receipts(
         self, kind: str, sent: Sequence[Sent], config: Any, network: Network, now: datetime
@@ -109,8 +109,9 @@ class Tencent(Telecom):
         )
 
     def _ordered(
-        self, kind: str, action: str, asked: Mapping[str, Any], order: Order, config: Any, network: Network
-    ) -> Answer:
+        self, kind: str, action: str, asked: Mapping[str, Any], order: Order, config: Any, network: Network,
+        now: datetime,
+    ) -> Answer:  # fmt: skip
         known = {name: value for name, value in asked.items() if value is not None}
         return ask(
             lambda: _sdk(kind, action, known, config, network),
@@ -118,6 +119,7 @@ class Tencent(Telecom):
             order,
             shown(action, config.url(HOSTS[kind]), known),
             secrets_of(config),
+            now,
         )
 
 
@@ -145,18 +147,18 @@ def _read(kind: str, response: Response, order: Order) -> tuple[Told, ...]:
     error = _object(body.get("Error"))
     if error or not body:
         code, said = _code(error.get("Code")), _text(error.get("Message")) or ""
-        return same(order, Reading(judged(response, codes.verdict(kind, code)), code, said))
+        return same(order, Reading(judged(response, code, codes.verdict(kind, code)), code, said))
     if kind == PHONE:
         call_id = _text(_object(body.get("SendStatus")).get("CallId"))
         code = "Ok" if call_id else None
-        return same(order, Reading(judged(response, codes.verdict(kind, code)), code), call_id)
+        return same(order, Reading(judged(response, code, codes.verdict(kind, code)), code), call_id)
     statuses = {_text(one.get("PhoneNumber")): one for one in _objects(body.get("SendStatusSet"))}
     return tuple(_told(number, response, statuses.get(number, {})) for number in order.to)
 
 
 def _told(number: str, response: Response, status: Mapping[str, Any]) -> Told:
     code, said = _code(status.get("Code")), _text(status.get("Message")) or ""
-    verdict = judged(response, codes.verdict(SMS, code))
+    verdict = judged(response, code, codes.verdict(SMS, code))
     return Told(number, Reading(verdict, code, said), _text(status.get("SerialNo")))
 
 

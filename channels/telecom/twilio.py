@@ -13,7 +13,7 @@ from hashlib import sha256
 from importlib import import_module
 from typing import Any, ClassVar
 
-from channels.answers import Reading, Verdict, as_code, retry_after
+from channels.answers import Reading, Verdict, as_code
 from channels.base import Answer, Limit, Outcome, Recipient, Sent
 from channels.config import secrets_of
 from channels.confined import answer_to
@@ -118,10 +118,11 @@ def _each(
         create = partial(getattr(client, resource).create, to=number, **asked)
         answer = ask(
             partial(answer_to, create, network),
-            partial(_told, number, now),
+            partial(_told, number),
             replace(order, to=(number,)),
             shown("POST", where, {"to": number, **asked}),
             secrets_of(config),
+            now,
         )
         answers.append(answer)
         if answer.outcome is Outcome.CHANNEL_BROKEN or answer.code in ("not_sent", "forbidden_target"):
@@ -139,7 +140,7 @@ def _together(answers: list[Answer], order: Order) -> Answer:
     return replace(worst, recipients=(*told, *untried), retry_after=max(waits, default=None))
 
 
-def _told(number: str, now: datetime, response: Response) -> tuple[Told, ...]:
+def _told(number: str, response: Response) -> tuple[Told, ...]:
     body = response.json_object()
     is_taken = 200 <= response.status < 300
     code = as_code(body.get("error_code" if is_taken else "code"))
@@ -149,10 +150,7 @@ def _told(number: str, now: datetime, response: Response) -> tuple[Told, ...]:
         verdict: Verdict | None = ACCEPTED
     else:
         verdict = codes.verdict(response.status, code)
-    settled = judged(response, verdict)
-    waited = retry_after(response, now)
-    if settled.outcome is Outcome.THROTTLED and waited is not None:
-        settled = replace(settled, retry_after=waited, repeated_after=waited)
+    settled = judged(response, code, verdict)
     words = said if isinstance(said, str) else str(body.get("status") or "") if is_taken else ""
     return (Told(number, Reading(settled, None if code is None else str(code), words), sid),)
 

@@ -236,18 +236,32 @@ def test_flow_control_says_how_long_only_in_words(sms, said, wait):
         '{"Code":null}',
         '{"Code":0}',
         '{"Code":true}',
-        '{"Code":"ok"}',
         '{"Code":"OK"}',
     ],
 )
 def test_anything_but_the_providers_word_and_an_id_is_no_success(sms, body):
-    assert scripted(sms, Scripted(200, body)).outcome is Outcome.TEMPORARY
+    assert scripted(sms, Scripted(200, body)).outcome is Outcome.AMBIGUOUS
+
+
+def test_a_code_that_is_not_in_the_table_is_temporary(sms):
+    for status in (200, 400, 503):
+        assert scripted(sms, Scripted(status, {"Code": "ok"})).outcome is Outcome.TEMPORARY
+
+
+def test_retry_after_wins(sms):
+    for script in (
+        Scripted(503, {"Code": "ServiceUnavailable"}, {"Retry-After": "40"}),
+        Scripted(400, {"Code": "Throttling.User"}, {"Retry-After": "40"}),
+        Scripted(429, "", {"Retry-After": "40"}),
+    ):
+        assert scripted(sms, script).retry_after == timedelta(seconds=40)
 
 
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [
-        (500, Outcome.TEMPORARY), (502, Outcome.TEMPORARY), (503, Outcome.TEMPORARY),
+        (500, Outcome.AMBIGUOUS), (502, Outcome.AMBIGUOUS), (503, Outcome.AMBIGUOUS),
+        (504, Outcome.AMBIGUOUS), (400, Outcome.TEMPORARY), (410, Outcome.REFUSED),
         (429, Outcome.THROTTLED), (403, Outcome.CHANNEL_BROKEN), (302, Outcome.REFUSED),
     ],
 )  # fmt: skip
@@ -258,7 +272,7 @@ def test_what_http_alone_says(sms, status, outcome):
 
 def test_success_in_the_body_of_a_500_is_none(sms):
     body = {"Code": "OK", "BizId": "B^1"}
-    assert scripted(sms, Scripted(500, body)).outcome is Outcome.TEMPORARY
+    assert scripted(sms, Scripted(500, body)).outcome is Outcome.AMBIGUOUS
 
 
 def test_too_long_asks_for_less(sms):

@@ -81,12 +81,12 @@ def test_each_number_has_an_outcome_of_its_own(sms, account):
     assert of_each(answer) == {ALICE: ("accepted", "1000"), CAROL: ("refused", "4643")}
 
 
-def test_a_number_that_the_answer_leaves_out_was_not_told(sms):
+def test_a_number_that_the_answer_leaves_out_may_have_been_told(sms):
     data = [{"code": "1000", "mobile": "13800001111", "messageId": "m"}, "?", {"code": "1000"}]
     body = {"requestId": "R", "code": "1000", "message": "成功", "data": data}
     sms.providers.script("baidu", Scripted(200, body))
     answer = sms.send()
-    assert [one.outcome for one in answer.recipients] == [Outcome.ACCEPTED, Outcome.TEMPORARY]
+    assert [one.outcome for one in answer.recipients] == [Outcome.ACCEPTED, Outcome.AMBIGUOUS]
 
 
 def test_only_those_who_are_left_are_sent_to(sms):
@@ -159,20 +159,34 @@ def test_every_row_of_the_tables(sms, code):
 @pytest.mark.parametrize(
     "body",
     [
-        "", "<html>", "[]", "{}", '{"code":null}', '{"code":1000}', '{"code":true}', '{"code":"9999"}',
+        "", "<html>", "[]", "{}", '{"code":null}', '{"code":1000}', '{"code":true}',
         '{"code":"1000"}', '{"code":"1000","data":{}}', '{"code":"1000","data":[]}',
     ],
 )  # fmt: skip
 def test_anything_but_the_providers_word_for_a_number_is_no_success(sms, body):
     sms.providers.script("baidu", Scripted(200, body))
     answer = sms.send()
-    assert {one.outcome for one in answer.recipients} == {Outcome.TEMPORARY} == {answer.outcome}
+    assert {one.outcome for one in answer.recipients} == {Outcome.AMBIGUOUS} == {answer.outcome}
+
+
+def test_a_code_that_is_not_in_the_table_is_temporary(sms):
+    sms.providers.script("baidu", Scripted(200, {"code": "9999"}))
+    assert sms.send().outcome is Outcome.TEMPORARY
+
+
+def test_retry_after_wins(sms):
+    for script in (
+        Scripted(500, {"code": "InternalError"}, {"Retry-After": "40"}),
+        Scripted(429, "", {"Retry-After": "40"}),
+    ):
+        sms.providers.script("baidu", script)
+        assert sms.send().retry_after == timedelta(seconds=40)
 
 
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [
-        (500, Outcome.TEMPORARY), (502, Outcome.TEMPORARY), (429, Outcome.THROTTLED),
+        (500, Outcome.AMBIGUOUS), (502, Outcome.AMBIGUOUS), (410, Outcome.REFUSED), (429, Outcome.THROTTLED),
         (403, Outcome.CHANNEL_BROKEN), (302, Outcome.REFUSED),
     ],
 )  # fmt: skip
@@ -188,7 +202,7 @@ def test_success_in_the_body_of_a_500_is_none(sms):
     sms.providers.script(
         "baidu", Scripted(500, {"requestId": "R", "code": "1000", "message": "", "data": [row]})
     )
-    assert sms.send(to=[ALICE]).outcome is Outcome.TEMPORARY
+    assert sms.send(to=[ALICE]).outcome is Outcome.AMBIGUOUS
 
 
 @pytest.mark.parametrize(

@@ -139,8 +139,9 @@ def test_a_sender_of_somebody_else(send, kind):
         (400, 21215, Outcome.REFUSED), (400, 21219, Outcome.REFUSED), (400, 21606, Outcome.CHANNEL_BROKEN),
         (401, 20003, Outcome.CHANNEL_BROKEN), (403, 20005, Outcome.CHANNEL_BROKEN),
         (400, 99999, Outcome.TEMPORARY), (418, None, Outcome.TEMPORARY), (500, None, Outcome.AMBIGUOUS),
-        (429, None, Outcome.THROTTLED), (403, None, Outcome.CHANNEL_BROKEN), (502, None, Outcome.TEMPORARY),
-        (302, None, Outcome.REFUSED),
+        (503, 99999, Outcome.TEMPORARY), (503, None, Outcome.AMBIGUOUS), (504, None, Outcome.AMBIGUOUS),
+        (429, None, Outcome.THROTTLED), (403, None, Outcome.CHANNEL_BROKEN), (502, None, Outcome.AMBIGUOUS),
+        (302, None, Outcome.REFUSED), (410, None, Outcome.REFUSED),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", [Sms, Phone])
@@ -158,8 +159,9 @@ def test_too_long_may_be_shortened(providers, send):
 
 
 def test_the_wait_that_twilio_asks_for(providers, send):
-    providers.script("twilio", error(429, 20429, headers={"Retry-After": "17"}))
-    assert send(to=[ANN]).retry_after == timedelta(seconds=17)
+    for status, code in ((429, 20429), (503, 20503), (503, 21730)):
+        providers.script("twilio", error(status, code, headers={"Retry-After": "17"}))
+        assert send(to=[ANN]).retry_after == timedelta(seconds=17)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_the_wait_that_twilio_asks_for(providers, send):
 @pytest.mark.parametrize("kind", [Sms, Phone])
 def test_what_cannot_be_read_is_no_success(providers, send, body, kind):
     providers.script("twilio", Scripted(201, body))
-    assert send(kind, to=[ANN]).outcome is Outcome.TEMPORARY
+    assert send(kind, to=[ANN]).outcome is Outcome.AMBIGUOUS
 
 
 def test_nobody_listens(send):
