@@ -46,10 +46,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Limit:
-    """At most `count` sends in any window of `per`."""
+    """At most `count` sends in any window of `per`; with `until` only in the one that ends then, for
+    providers that begin to count anew at some hour."""
 
     count: int
     per: timedelta
+    until: datetime | None = None
 
 
 @dataclass(frozen=True)

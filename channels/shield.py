@@ -61,9 +61,13 @@ class Shielded(Adapter):
         )
 
     def limits_of(self, meter: str, now: datetime) -> tuple[Limit, ...]:
-        return self._trial.of(
+        found = self._trial.of(
             "limits_of", lambda: self._inner.limits_of(meter, now), _tuple_of(Limit), self.limits
         )
+        sound = tuple(filter(is_sound, found))
+        if sound != found:
+            self._trial.say("limits_of", "a limit that allows nothing is ignored")
+        return sound
 
     def addressed(self, config: Any, left: Collection[str] | None) -> tuple[str, ...]:
         usual = super().addressed(config, left)
@@ -85,6 +89,12 @@ class Shielded(Adapter):
         )
 
 
+def is_sound(limit: Any) -> bool:
+    """Whether it is a limit under which anything could ever be sent."""
+    kinds = (type(limit.count), type(limit.per)) if isinstance(limit, Limit) else ()
+    return kinds == (int, timedelta) and limit.count >= 1 and limit.per > timedelta(0)
+
+
 class _Trial:
     """Tries what a package brings, and says once of each method that it failed."""
 
@@ -96,14 +106,14 @@ class _Trial:
         try:
             found = call()
         except Exception as error:  # noqa: BLE001  a border: whatever another's code raises
-            self._say(method, type(error).__name__)
+            self.say(method, type(error).__name__)
             return instead
         if fits(found):
             return found
-        self._say(method, f"it answers with {type(found).__name__}")
+        self.say(method, f"it answers with {type(found).__name__}")
         return instead
 
-    def _say(self, method: str, why: str) -> None:
+    def say(self, method: str, why: str) -> None:
         if method not in self._said:
             self._said.add(method)
             log.warning("the adapter of channel kind %s failed in %s: %s", self._kind, method, why)

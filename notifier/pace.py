@@ -93,10 +93,10 @@ class Book:
         turn = self._start
         for limit in self.limits:
             for cap in caps(limit, lane):
-                taken = self._of(cap.lanes)
+                taken = [moment for moment in self._of(cap.lanes) if _counts(limit, moment)]
                 nth = max(cap.count - parts, 0) + 1  # the latest that must be out of the window by then
                 if len(taken) >= nth:
-                    turn = max(turn, taken[-nth] + _span(limit))
+                    turn = max(turn, _free_at(limit, taken[-nth]))
         return turn
 
     def take(self, lane: Lane, moment: datetime, parts: int = 1) -> None:
@@ -140,6 +140,16 @@ class Pace:
     def last(self, lane: Lane) -> datetime | None:
         found = (book.last(lane) for book in self.books.values())
         return max((moment for moment in found if moment is not None), default=None)
+
+
+def _counts(limit: Limit, moment: datetime) -> bool:
+    """Whether a send of that moment occupies a place at all."""
+    return limit.until is None or limit.until - _span(limit) < moment < limit.until
+
+
+def _free_at(limit: Limit, moment: datetime) -> datetime:
+    """When the place of a send of that moment is free again."""
+    return moment + _span(limit) if limit.until is None else limit.until + MAX_MARGIN
 
 
 def _span(limit: Limit) -> timedelta:

@@ -29,6 +29,7 @@ MODULES = {
 REGION = "ap-guangzhou"  # the only one that offers both
 CHINA = timezone(timedelta(hours=8))
 NIGHT_BEGINS, NIGHT_ENDS = 22, 8
+NIGHT = timedelta(hours=10)
 SOONEST = timedelta(minutes=5)  # clocks differ: so much before a send its receipt is looked for
 # A whole text has 500 characters, sign and template included: tencentcloud.com/document/product/382/40659.
 TEXT_RULES = Rules(total=400, is_web_free=True, unwanted="【】")
@@ -71,8 +72,8 @@ class Tencent(Telecom):
             Limit(2, timedelta(minutes=10)),
             Limit(5, timedelta(days=1)),
         )
-        tonight = _since_nightfall(now)
-        return (*usual, Limit(1, tonight)) if tonight is not None else usual
+        morning = _morning(now)
+        return (*usual, Limit(1, NIGHT, morning)) if morning is not None else usual
 
     def text(self, order: Order, config: Any, network: Network, now: datetime) -> Answer:
         asked = {
@@ -131,14 +132,13 @@ def _check_text(config: Any) -> None:
         raise ValueError("sign_name: Tencent wants the approved signature that the text begins with")
 
 
-def _since_nightfall(now: datetime) -> timedelta | None:
-    """How long the night of the quota has lasted, if it is night."""
+def _morning(now: datetime) -> datetime | None:
+    """When the night of the quota ends, if it is night."""
     local = now.astimezone(CHINA)
     if NIGHT_ENDS <= local.hour < NIGHT_BEGINS:
         return None
-    began = local.replace(hour=NIGHT_BEGINS, minute=0, second=0, microsecond=0)
-    began = began if local.hour >= NIGHT_BEGINS else began - timedelta(days=1)
-    return local - began + timedelta(seconds=1)
+    ends = local.replace(hour=NIGHT_ENDS, minute=0, second=0, microsecond=0)
+    return ends + timedelta(days=1) if local.hour >= NIGHT_BEGINS else ends
 
 
 def _read(kind: str, response: Response, order: Order) -> tuple[Told, ...]:

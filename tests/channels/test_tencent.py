@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 from pydantic import ValidationError
 
-from channels.base import Mend, Outcome, Sent
+from channels.base import Limit, Mend, Outcome, Sent
 from channels.outcomes.tencent import TABLES
 from channels.phone import Phone, PhoneConfig
 from channels.sms import Sms, SmsConfig
@@ -23,6 +23,7 @@ ANN, BOB = "+8613800001111", "+8613800002222"
 LOST = [Scripted(close="before"), Scripted(close="middle")]
 NOON = datetime(2026, 11, 29, 4, 0, tzinfo=UTC)
 NIGHT = datetime(2026, 11, 29, 17, 30, tzinfo=UTC)  # 01:30 in China
+MORNING = datetime(2026, 11, 30, 0, 0, tzinfo=UTC)  # 08:00 there
 
 
 @pytest.fixture
@@ -382,5 +383,17 @@ def test_what_a_number_may_be_sent():
     texts, calls = Tencent().limits("sms", NOON), Tencent().limits("phone", NOON)
     assert [(one.count, one.per.total_seconds()) for one in texts] == [(1, 30), (10, 86400)]
     assert [(one.count, one.per.total_seconds()) for one in calls] == [(1, 30), (2, 600), (5, 86400)]
-    night = Tencent().limits("phone", NIGHT)[-1]
-    assert (night.count, night.per) == (1, timedelta(hours=3, minutes=30, seconds=1))
+    assert Tencent().limits("phone", NIGHT)[-1] == Limit(1, timedelta(hours=10), MORNING)
+
+
+@pytest.mark.parametrize(
+    ("before", "is_night"),
+    [
+        (timedelta(hours=10, seconds=1), False), (timedelta(hours=10), True), (timedelta(hours=8), True),
+        (timedelta(seconds=1), True), (timedelta(0), False),
+    ],
+)  # fmt: skip
+def test_at_eight_in_china_a_number_may_be_called_again(before, is_night):
+    """One call a night, whenever it was; not one in ten hours."""
+    found = [limit.until for limit in Tencent().limits("phone", MORNING - before) if limit.until]
+    assert found == ([MORNING] if is_night else [])

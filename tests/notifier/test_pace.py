@@ -155,3 +155,15 @@ def test_the_share_of_what_is_critical_is_never_taken_by_others(busy: list[tuple
     for _ in range(4):
         assert book.turn(Lane.CRITICAL_DIGEST) == now
         book.take(Lane.CRITICAL_DIGEST, now)
+
+
+def test_a_night_ends_for_all_at_the_same_hour() -> None:
+    night, morning = timedelta(hours=10), NOW + timedelta(hours=4)
+    limits = (Limit(1, night, morning),)
+    for ago in (timedelta(minutes=1), timedelta(hours=5, minutes=59)):
+        book = Book(limits, [Send(Lane.SINGLE, NOW - ago)], NOW)
+        assert book.turn(Lane.SINGLE) == morning + timedelta(seconds=1)
+    evening = [Send(Lane.SINGLE, NOW - timedelta(hours=6, minutes=1))]
+    assert Book(limits, evening, NOW).turn(Lane.SINGLE) == NOW, "what was sent by day does not count"
+    late = Book(limits, [Send(Lane.SINGLE, NOW)], morning + timedelta(minutes=1))
+    assert late.turn(Lane.SINGLE) == morning + timedelta(minutes=1)
