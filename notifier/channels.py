@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, aliased
 
 from channels.absent import AbsentConfig
 from channels.base import ChannelConfig
-from channels.config import join, masked, merge, split
+from channels.config import URL_FIELDS, join, masked, merge, split
 from channels.registry import ADAPTERS, adapter
 from channels.transport import ForbiddenTarget, Network, check_target
 from notifier import channeltemplates, meters
@@ -322,5 +322,6 @@ def _field_of(config: ChannelConfig, target: str) -> str:
     plain, secret = split(config)
     fields = {**plain, **secret}.items()
     # A target may be more than what was given: an endpoint's scheme is added to its host.
-    found = (name for name, value in fields if isinstance(value, str) and value and target.endswith(value))
-    return next((f"config.{name}" for name in found), "config")
+    found = [name for name, value in fields if isinstance(value, str) and value and target.endswith(value)]
+    found += [name for name, _ in fields if name in URL_FIELDS]  # an adapter may have read it in its own way
+    return f"config.{found[0]}" if found else "config"

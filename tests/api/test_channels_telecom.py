@@ -49,3 +49,11 @@ def test_a_mask_that_comes_back_keeps_what_is_stored(admin: httpx.Client) -> Non
     assert changed.status_code == 200, changed.text
     assert changed.json()["config"]["to"] == ["+8613900002222"]
     assert "CANARY" not in made.text + changed.text
+
+
+def test_a_private_apprise_target_is_refused_by_its_field(admin: httpx.Client) -> None:
+    body = {"name": "c", "kind": "apprise", "config": {"url": "gotify://10.0.0.1/CANARY"}}
+    answer = admin.post("/channels", json=body)
+    assert answer.status_code == 422, answer.text
+    (told,) = answer.json()["errors"]
+    assert (told["field"], "CANARY" in answer.text) == ("config.url", False)
