@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 from channels.base import Adapter, ChannelConfig, Limit
-from channels.shield import Shielded
+from channels.shield import Shielded, is_sound
 
 GROUP = "faultcast.channels"
 FORMATS = ("markdown", "lark", "text", "html", "sms", "speech")
@@ -92,6 +92,8 @@ def faults(adapter: Adapter, name: str) -> Iterator[str]:
     limits: tuple[object, ...] = adapter.limits
     if not all(isinstance(limit, Limit) for limit in limits):
         yield "its class attribute `limits` must be a tuple of channels.base.Limit"
+    elif not all(map(is_sound, limits)):
+        yield "each of `limits` must allow at least one send, in a time longer than nothing"
     times: tuple[object, ...] = (adapter.expires_after, *adapter.receipts_after)
     if not all(isinstance(time, timedelta) for time in times):
         yield "`expires_after` and `receipts_after` must be of timedelta"

@@ -11,7 +11,9 @@ import pytest
 from channels.plugins import GROUP, Plugins, found
 
 FAX = """
-from channels.base import Adapter, ChannelConfig, Part
+from datetime import timedelta
+
+from channels.base import Adapter, ChannelConfig, Limit, Part
 
 class FaxConfig(ChannelConfig):
     number: str
@@ -38,6 +40,12 @@ class Untyped(Fax):
 
 class Hasty(Fax):
     limits = (20,)
+
+class Closed(Fax):
+    limits = (Limit(0, timedelta(minutes=1)),)
+
+class Timed(Fax):
+    limits = (Limit(5, 60),)
 
 class Odd(Fax):
     format = "morse"
@@ -90,6 +98,8 @@ def test_a_fit_one_is_found(value: str) -> None:
         pytest.param("fc_fax:Nameless", "fax", "`kind` must be 'fax'", id="another kind"),
         pytest.param("fc_fax:Untyped", "fax", "`Config` must be", id="no config"),
         pytest.param("fc_fax:Hasty", "fax", "`limits` must be", id="no limits"),
+        pytest.param("fc_fax:Closed", "fax", "at least one send", id="a limit of nothing"),
+        pytest.param("fc_fax:Timed", "fax", "at least one send", id="a limit in no time"),
         pytest.param("fc_fax:Limitless", "fax", "class attributes", id="None for limits"),
         pytest.param("fc_fax:Odd", "fax", "`format` must be one of markdown", id="unknown format"),
         pytest.param("fc_fax:Timeless", "fax", "`expires_after`", id="a number for a time"),

@@ -83,6 +83,15 @@ def test_a_broken_one_tells_nothing_and_raises_nothing(what: Any, caplog: pytest
     assert "CANARY" not in "".join(said)
 
 
+def test_a_limit_that_allows_nothing_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    good = Limit(3, timedelta(minutes=1))
+    limits = (Limit(0, timedelta(minutes=1)), good, Limit(-1, timedelta(days=1)), Limit(2, timedelta(0)))
+    shielded = Shielded(type("Closed", (Fax,), {"limits_of": lambda *_: limits})())
+    with caplog.at_level(logging.WARNING):
+        assert [shielded.limits_of("fax:1", NOW) for _ in range(3)] == [(good,)] * 3
+    assert len(caplog.records) == 1
+
+
 def test_one_that_fails_while_it_sends_may_have_sent() -> None:
     bad = type("Bad", (Fax,), {"send": broken(OSError("x")).send})
     config = Shielded(bad()).Config()
