@@ -49,7 +49,7 @@ class DingTalkConfig(ChannelConfig):
         return (self.webhook_url.get_secret_value(),)
 
     def meters(self) -> dict[str, str]:
-        return robot_meter("dingtalk", self.webhook_url)
+        return robot_meter("dingtalk", self.webhook_url, "access_token")
 
     def lint(self) -> tuple[str, ...]:
         found = list(unusual_host(self.webhook_url, HOST))

@@ -1,15 +1,21 @@
 """Checked pieces of which channel configs are made. Their messages name the mend, never the value."""
 
 import hashlib
+import json
 import re
 from email.utils import parseaddr
 from typing import Annotated, Any
+from urllib.parse import parse_qsl, unquote
 
+import urllib3
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from channels.transport import SCHEMES, host_of, malformed
 
 MAX_URL = 2048
+DEFAULT_PORTS = {"http": 80, "https": 443}
+SIGNED = ("timestamp", "sign")  # left over in a URL that was copied from a request
+_HOOK = re.compile(r"/hook/([^/]+)$")
 _MOBILE = re.compile(r"\+?[0-9][0-9-]{4,19}")
 _USER_ID = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
 _KEYWORD = re.compile(r"[^\x00-\x1f\x7f<>@]{1,64}")
@@ -80,9 +86,21 @@ Address = Annotated[
 Sender = Annotated[str, AfterValidator(_sender), Field(max_length=320)]
 
 
-def robot_meter(kind: str, url: SecretStr) -> dict[str, str]:
-    """A robot is known by its URL; whoever has a channel to it shares its limit."""
-    name = hashlib.sha256(url.get_secret_value().partition("#")[0].encode()).hexdigest()[:24]
+def robot_meter(kind: str, url: SecretStr, parameter: str = "") -> dict[str, str]:
+    """A robot is known by host, port and token, however the rest of its URL is written; whoever has a
+    channel to it shares its limit.
+
+    `parameter` is the query's that holds the token; without one it is the last of a path as `…/hook/<token>`.
+    A relay that knows its robots by something else is known by all of its path and query.
+    """
+    at = urllib3.util.parse_url(url.get_secret_value())
+    path = unquote(at.path or "").rstrip("/")
+    asked = [one for one in parse_qsl(at.query or "") if one[0] not in SIGNED]
+    hook = _HOOK.search(path)
+    token = dict(reversed(asked)).get(parameter) if parameter else hook and hook[1]
+    port = None if at.port == DEFAULT_PORTS.get(at.scheme or "") else at.port
+    known = [at.host, port, token] if token else [at.host, port, path, sorted(asked)]
+    name = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:24]
     return {"": f"{kind}:{name}"}
 
 

@@ -32,7 +32,7 @@ class WeComConfig(ChannelConfig):
         return (self.webhook_url.get_secret_value(),)
 
     def meters(self) -> dict[str, str]:
-        return robot_meter("wecom", self.webhook_url)
+        return robot_meter("wecom", self.webhook_url, "key")
 
     def lint(self) -> tuple[str, ...]:
         found = list(unusual_host(self.webhook_url, HOST))

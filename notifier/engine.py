@@ -20,7 +20,7 @@ from notifier.asking import Asker
 from notifier.channels import load_config
 from notifier.claim import ChannelError, Claim, Claiming, due_shards
 from notifier.leases import RENEW_EVERY_S, Slots, renew
-from notifier.model import Channel, ChannelMeter
+from notifier.model import Channel
 from notifier.reaper import reap
 from notifier.secretbox import SecretBox, WrongKeyError
 from notifier.sending import Tools, send
@@ -243,8 +243,11 @@ class Engine:
 
 
 def _fill_meters(session: Session, box: SecretBox) -> None:
-    """Channels that were made before there were meters get theirs."""
-    known = select(ChannelMeter.channel_id)
-    for row in session.scalars(select(Channel).where(Channel.id.not_in(known))).all():
+    """Channels that were made before there were meters, or by other names, get theirs."""
+    rows = session.scalars(select(Channel)).all()
+    known = meters.of(session, [row.id for row in rows])
+    for row in rows:
         with suppress(WrongKeyError, ValidationError):
-            meters.register(session, row.id, load_config(row, box))
+            config = load_config(row, box)
+            if set(meters.names(config, row.id).values()) != set(known[row.id]):
+                meters.register(session, row.id, config)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from channels import registry
 from channels.standin import Scripted
@@ -75,6 +75,18 @@ def test_engines_that_claim_at_the_same_moment_keep_the_limit(house: "House") ->
     for thread in threads:
         thread.join()
     assert house.providers.messages(accepted=False) == []
+
+
+def test_channels_that_know_their_robot_by_an_older_name_share_its_limit_from_the_start(
+    house: "House",
+) -> None:
+    robot = house.providers.robot("dingtalk")
+    one, _ = (house.channel(f"c{n}", "dingtalk", webhook_url=robot.url + "&" * n) for n in range(2))
+    with house.store.write() as session:
+        session.execute(update(ChannelMeter).where(ChannelMeter.channel_id == one).values(meter="old"))
+    with house.working(), house.store.read() as session:
+        (name,) = set(session.scalars(select(ChannelMeter.meter)))
+    assert name.startswith("dingtalk:")
 
 
 def test_a_penalty_is_every_channels_to_that_robot(house: "House") -> None:
