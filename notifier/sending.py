@@ -203,7 +203,7 @@ class _Sending:
         metrics.ATTEMPTS.labels(self._row.kind, answer.outcome).inc()
         faultpoints.hit("answer_read")
         self._answer = self._roll.hear(answer, now)
-        self._earlier.append(Earlier(part.n, part.of, answer.outcome))
+        self._earlier.append(Earlier(part.n, part.of, answer.outcome, answer.http_status, answer.code))
         return self._roll.outcome(self._answer)
 
     def _settle(self, answer: Answer, turn_at: datetime | None = None) -> frozenset[int]:
@@ -269,7 +269,7 @@ class _Sending:
         known (`Audience.left`)."""
         if self._roll.audience.order and not self._roll.audience.resends:
             return self._in_doubt
-        lost = [one for one in self._earlier if one.outcome in (None, Outcome.AMBIGUOUS)]
+        lost = [one for one in self._earlier if one.may_be_told]
         return self._in_doubt or any(one.parts != part.of or one.part == part.n for one in lost)
 
     def _count_intent(self, intent: Intent) -> None:

@@ -24,6 +24,17 @@ class Earlier:
     part: int
     parts: int
     outcome: str | None
+    http_status: int | None = None
+    code: str | None = None
+
+    @property
+    def may_be_told(self) -> bool:
+        """Whether nobody knows if it arrived: its answer was lost, or came from somebody on the way. Of a
+        5xx, and of a 2xx without the provider's own code, the provider may have had it all the same."""
+        if self.outcome != Outcome.TEMPORARY or self.http_status is None:
+            return self.outcome in (None, Outcome.AMBIGUOUS)
+        is_taken = 200 <= self.http_status < 300 and self.code in (None, str(self.http_status))
+        return is_taken or self.http_status >= 500
 
 
 @dataclass(frozen=True)
@@ -65,7 +76,7 @@ class _Read:
         """Whether nobody knows if it arrived when it was sent alone. What is sent once is asked about, so
         its recipients have the last word."""
         if adapter(member.kind).resend_when_unknown:
-            return any(one.outcome == Outcome.AMBIGUOUS for one in self.earlier.get(member.id, ()))
+            return any(one.may_be_told for one in self.earlier.get(member.id, ()))
         return any(one.outcome is Outcome.AMBIGUOUS for one in parsed(member.recipients))
 
     def task(self, row: Delivery, token: str) -> Task:
@@ -132,9 +143,8 @@ def _earlier(session: Session, ids: Sequence[str]) -> dict[str, list[Earlier]]:
     if not ids:
         return {}
     found: dict[str, list[Earlier]] = {}
-    rows = select(Attempt.delivery_id, Attempt.part, Attempt.parts, Attempt.outcome)
-    for delivery_id, part, parts, outcome in session.execute(
-        rows.where(Attempt.delivery_id.in_(ids)).order_by(Attempt.id)
-    ):
-        found.setdefault(delivery_id, []).append(Earlier(part, parts, outcome))
+    known = (Attempt.part, Attempt.parts, Attempt.outcome, Attempt.http_status, Attempt.provider_code)
+    rows = select(Attempt.delivery_id, *known).where(Attempt.delivery_id.in_(ids)).order_by(Attempt.id)
+    for delivery_id, part, parts, outcome, status, code in session.execute(rows):
+        found.setdefault(delivery_id, []).append(Earlier(part, parts, outcome, status, code))
     return found

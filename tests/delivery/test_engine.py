@@ -47,7 +47,6 @@ def test_a_failed_try_is_logged_and_tried_again(house: "House") -> None:
         (2, "delivered", "retry"),
     ]
     assert house.row(one).error_code is None
-    assert not any(attempt.possible_duplicate for attempt in house.attempts(one))
 
 
 def test_alerts_of_one_job_arrive_in_order(house: "House") -> None:
@@ -279,3 +278,28 @@ def test_a_users_own_words_are_told_and_if_they_fail_the_built_in_ones_are_once(
     assert (house.row(good).message or {})["text"] == "it broke (our words)"
     assert "the template failed: text: line 1: UndefinedError" in house.row(bad).why
     assert [house.row(one).attempt_count for one in (good, bad)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "script", "is_marked"),
+    [
+        ("webhook", Scripted(502, "<html>"), True),
+        ("dingtalk", Scripted(504, "<html>"), True),
+        ("dingtalk", Scripted(200, "<html>"), True),
+        ("dingtalk", Scripted(200, {"errcode": -1, "errmsg": "busy"}), False),
+        ("webhook", Scripted(429, "", {"Retry-After": "1"}), False),
+    ],
+    ids=["5xx of a webhook", "5xx of a robot", "a page", "busy", "too fast"],
+)
+def test_a_send_after_an_answer_that_somebody_spoilt_is_marked(
+    house: "House", kind: str, script: Scripted, is_marked: bool
+) -> None:
+    house.providers.script(kind, script)
+    (one,) = house.alert(house.channel("ops", kind))
+    with house.working() as engine:
+        house.told(one, state="retrying")
+        house.hasten(one)
+        house.edit_channel(house.row(one).channel_id, paused_until=None)
+        engine.wake(house.shards)
+        house.told(one)
+    assert [attempt.possible_duplicate for attempt in house.attempts(one)] == [False, is_marked]
