@@ -4,7 +4,7 @@ The provider counts when a request arrives, which is somewhere between our start
 occupies its place until a whole window after its answer, and one without an answer as if it came now.
 """
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -89,14 +89,13 @@ class Book:
             self.take(send.lane, start if send.at is None else send.at)
 
     def turn(self, lane: Lane, parts: int = 1) -> datetime:
-        """When so many may leave together."""
-        turn = self._start
-        for limit in self.limits:
-            for cap in caps(limit, lane):
-                taken = [moment for moment in self._of(cap.lanes) if _counts(limit, moment)]
-                nth = max(cap.count - parts, 0) + 1  # the latest that must be out of the window by then
-                if len(taken) >= nth:
-                    turn = max(turn, _free_at(limit, taken[-nth]))
+        """When so many may leave together: no window of what left or is planned has one too many then."""
+        turn, before = self._start, None
+        while turn != before:
+            before = turn
+            for limit in self.limits:
+                for cap in caps(limit, lane):
+                    turn = _free_at(limit, self._of(cap.lanes), max(cap.count - parts, 0), turn)
         return turn
 
     def take(self, lane: Lane, moment: datetime, parts: int = 1) -> None:
@@ -105,8 +104,8 @@ class Book:
             insort(self._taken[lane], moment)
 
     def last(self, lane: Lane) -> datetime | None:
-        """When the last one of this lane left."""
-        return self._taken[lane][-1] if self._taken[lane] else None
+        """When the last one of this lane left; what is planned for later does not count."""
+        return max((moment for moment in self._taken[lane] if moment <= self._start), default=None)
 
     def _of(self, lanes: Iterable[Lane]) -> list[datetime]:
         return sorted(moment for lane in lanes for moment in self._taken[lane])
@@ -142,14 +141,19 @@ class Pace:
         return max((moment for moment in found if moment is not None), default=None)
 
 
-def _counts(limit: Limit, moment: datetime) -> bool:
-    """Whether a send of that moment occupies a place at all."""
-    return limit.until is None or limit.until - _span(limit) < moment < limit.until
-
-
-def _free_at(limit: Limit, moment: datetime) -> datetime:
-    """When the place of a send of that moment is free again."""
-    return moment + _span(limit) if limit.until is None else limit.until + MAX_MARGIN
+def _free_at(limit: Limit, taken: Sequence[datetime], others: int, moment: datetime) -> datetime:
+    """The earliest time from that moment on that is in no window with more than so many of these."""
+    span, until = _span(limit), limit.until
+    if until is not None:
+        there = sum(1 for one in taken if until - span < one < until)
+        return moment if there <= others else max(moment, until + MAX_MARGIN)
+    begin = bisect_right(taken, moment - span)
+    for first, last in zip(taken[begin:], taken[begin + others :], strict=False):
+        if last - span >= moment:
+            break
+        if last - first < span:
+            moment = max(moment, first + span)
+    return moment
 
 
 def _span(limit: Limit) -> timedelta:

@@ -74,6 +74,47 @@ def test_parts_that_leave_together_need_a_place_each() -> None:
     assert [(book.turn(LAST, parts) - NOW).total_seconds() for parts in (1, 2, 3)] == [0, 0, 31]
 
 
+def test_what_is_planned_for_later_takes_no_place_of_now() -> None:
+    book = Book(TWENTY_A_MINUTE, ago(*[0] * 12), NOW)
+    book.take(Lane.SINGLE, NOW + timedelta(seconds=61), 12)
+    assert book.turn(Lane.DIGEST, 3) == NOW
+    assert book.turn(Lane.SINGLE) == NOW + timedelta(seconds=122)
+    assert book.last(Lane.SINGLE) == NOW
+
+
+def test_what_leaves_now_takes_no_place_of_what_is_planned() -> None:
+    book = Book(TWENTY_A_MINUTE, [], NOW)
+    book.take(Lane.SINGLE, NOW + timedelta(seconds=30), 10)
+    assert book.turn(Lane.SINGLE, 2) == NOW
+    assert book.turn(Lane.SINGLE, 3) == NOW + timedelta(seconds=91)
+
+
+@given(
+    wanted=st.lists(st.tuples(st.sampled_from(list(Lane)), st.integers(1, 3)), max_size=60),
+    past=st.lists(st.floats(0, 60), max_size=30),
+    planned=st.lists(st.floats(0, 120), max_size=30),
+    count=st.integers(3, 25),
+)
+@settings(max_examples=200, deadline=None)
+def test_no_window_of_what_is_planned_holds_more_than_allowed(
+    wanted: list[tuple[Lane, int]], past: list[float], planned: list[float], count: int
+) -> None:
+    """However turns are given out: the book's own, between those that were there before."""
+    limit, there = Limit(count, timedelta(seconds=60)), Provider()
+    book = Book((limit,), [], NOW)
+    for second in [*(-s for s in past), *planned]:
+        there.arrived.append(NOW + timedelta(seconds=second))
+        if there.most_in(timedelta(seconds=61)) <= count:
+            book.take(LAST, there.arrived[-1])
+        else:
+            there.arrived.pop()
+    for lane, parts in wanted:
+        turn = book.turn(lane, parts)
+        book.take(lane, turn, parts)
+        there.arrived += [turn] * parts
+    assert there.most_in(timedelta(seconds=61)) <= count
+
+
 def test_a_pause_moves_every_turn() -> None:
     pause = NOW + timedelta(seconds=600)
     assert Book(TWENTY_A_MINUTE, ago(1), pause).turn(Lane.SINGLE) == pause

@@ -236,6 +236,15 @@ def test_without_a_limit_nothing_is_late() -> None:
     assert planned(*rows) == Plan(sends=names(rows))
 
 
+def test_planned_resends_do_not_keep_a_digest_from_leaving_now() -> None:
+    """A worker was lost with twelve sends under way: these wait for a window, the others do not."""
+    lost = [between_tries(f"a{n:02}", due_at=NOW, created_at=in_s(-10)) for n in range(12)]
+    others = many(48, ago_s=10, is_waiting=True, due_at=LATER)
+    decided = plan([*lost, *others], robot(*sent(12, ago_s=1)), 100, NOW)
+    assert decided.merges == (Merge(None, names(others)),)
+    assert decided.waits == dict.fromkeys(names(lost), in_s(60))
+
+
 def test_what_was_tried_is_told_again_as_it_was() -> None:
     rows = many(2, ago_s=100, is_tried=True)
     assert plan(rows, robot(), 100, NOW) == Plan(sends=names(rows))
