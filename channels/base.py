@@ -44,6 +44,9 @@ class Severity(StrEnum):
     CRITICAL = "critical"
 
 
+SERIOUS = (Severity.ERROR, Severity.CRITICAL)  # people are mentioned
+
+
 @dataclass(frozen=True)
 class Limit:
     """At most `count` sends in any window of `per`; with `until` only in the one that ends then, for
@@ -115,7 +118,7 @@ class Message:
 
 def mentions(message: Message) -> bool:
     """Whether people are called by name: only for what is serious and still going on."""
-    return message.severity in (Severity.ERROR, Severity.CRITICAL) and message.status == "firing"
+    return message.severity in SERIOUS and message.status == "firing"
 
 
 @dataclass(frozen=True)
@@ -263,6 +266,11 @@ class Adapter(ABC):
         """How many bytes a message of one part, of two… surely has for its text, as a JSON string; empty: as
         many as are wished. `config` is what of it is no secret. A digest names no more than that holds."""
         return ()
+
+    def sends(self, config: Mapping[str, Any], severity: Severity) -> int:
+        """How many sends a message of one part usually takes while it goes on: two where people are called in
+        one of its own. `config` is what of it is no secret."""
+        return 1
 
     def receipt_times(self, config: Any) -> tuple[timedelta, ...]:
         """As `receipts_after`, for this channel."""

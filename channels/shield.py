@@ -19,6 +19,7 @@ from channels.base import (
     Part,
     Recipient,
     Sent,
+    Severity,
 )
 from channels.escaping import clean
 from channels.transport import Network
@@ -75,6 +76,9 @@ class Shielded(Adapter):
 
     def space(self, config: Mapping[str, Any]) -> tuple[int, ...]:
         return self._trial.of("space", lambda: self._inner.space(config), _tuple_of(int), ())
+
+    def sends(self, config: Mapping[str, Any], severity: Severity) -> int:
+        return self._trial.of("sends", lambda: self._inner.sends(config, severity), _is_count, 1)
 
     def receipt_times(self, config: Any) -> tuple[timedelta, ...]:
         return self._trial.of(
@@ -146,6 +150,10 @@ def _is(kind: type) -> Callable[[object], bool]:
 
 def _tuple_of(kind: type) -> Callable[[object], bool]:
     return lambda found: isinstance(found, tuple) and all(isinstance(one, kind) for one in found)
+
+
+def _is_count(found: object) -> bool:
+    return type(found) is int and found >= 1
 
 
 def _is_texts(found: object) -> bool:

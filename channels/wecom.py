@@ -6,7 +6,17 @@ from typing import Any, ClassVar
 
 from channels import escaping
 from channels.answers import Call, Reading, as_code, ask, settle
-from channels.base import Adapter, Answer, ChannelConfig, Limit, Message, Part, mentions
+from channels.base import (
+    SERIOUS,
+    Adapter,
+    Answer,
+    ChannelConfig,
+    Limit,
+    Message,
+    Part,
+    Severity,
+    mentions,
+)
 from channels.config import secrets_of
 from channels.cutting import MAX_PARTS, PLACEHOLDER, WIDEST_LABEL, body_of, cut, label, tail_for, utf8
 from channels.fields import Mobiles, Url, UserIds, robot_meter, unusual_host
@@ -57,11 +67,12 @@ class WeCom(Adapter):
         return escaping.wecom(text)
 
     def space(self, config: Mapping[str, Any]) -> tuple[int, ...]:
-        ids = config.get("mentioned_user_ids", ())
-        calls = bool(config.get("mentioned_mobiles")) or EVERYBODY in ids
-        names = sum(len(who) + 3 for who in ids)
-        parts = MAX_PARTS - 1 if calls else MAX_PARTS
+        names = sum(len(who) + 3 for who in config.get("mentioned_user_ids", ()))
+        parts = MAX_PARTS - 1 if _calls_apart(config) else MAX_PARTS
         return tuple(n * (MAX_MARKDOWN - HEADING) - names for n in range(1, parts + 1))
+
+    def sends(self, config: Mapping[str, Any], severity: Severity) -> int:
+        return 2 if _calls_apart(config) and severity in SERIOUS else 1
 
     def parts(self, message: Message, config: WeComConfig) -> list[Part]:
         call = _call(message, config)
@@ -126,6 +137,10 @@ def _content(message: Message, config: WeComConfig, *, n: int, suffix: str, body
 
 def _inline(config: WeComConfig) -> tuple[str, ...]:
     return tuple(who for who in config.mentioned_user_ids if who != EVERYBODY)
+
+
+def _calls_apart(config: Mapping[str, Any]) -> bool:
+    return bool(config.get("mentioned_mobiles")) or EVERYBODY in config.get("mentioned_user_ids", ())
 
 
 def _call(message: Message, config: WeComConfig) -> dict[str, Any] | None:

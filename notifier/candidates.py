@@ -7,6 +7,8 @@ from typing import Any, cast
 from sqlalchemy import Table, bindparam, select
 from sqlalchemy.orm import Session
 
+from channels.base import Adapter
+from notifier import meters
 from notifier.model import Channel, Delivery
 from notifier.plan import RELEASED, WAITS, Candidate
 from notifier.rules import QUIET
@@ -19,7 +21,7 @@ _D = cast(Table, Delivery.__table__).c
 _OPEN_ROWS = (
     select(
         _D.id, _D.order_key, _D.severity, _D.next_attempt_at, _D.expires_at, _D.is_digest, _D.state,
-        _D.attempt_count, _D.why, _D.created_at,
+        _D.attempt_count, _D.why, _D.created_at, _D.status,
     )
     .where(
         OPEN, _D.shard == bindparam("shard"), _D.channel_id == bindparam("channel"),
@@ -42,7 +44,9 @@ def open_rows(session: Session, channel: Channel) -> Sequence[Any]:
     return list({row.id: row for row in (*rows, *along)}.values())
 
 
-def candidates(session: Session, rows: Sequence[Any], now: datetime) -> list[Candidate]:
+def candidates(
+    session: Session, rows: Sequence[Any], channel: Channel, adapter: Adapter, now: datetime
+) -> list[Candidate]:
     keys = _keys(session, [row.id for row in rows if row.is_digest])
     return [
         Candidate(
@@ -53,14 +57,21 @@ def candidates(session: Session, rows: Sequence[Any], now: datetime) -> list[Can
             expires_at=row.expires_at,
             created_at=row.created_at,
             size=len(keys.get(row.id, ())) or 1,
+            sends=meters.expected(row, adapter, channel.config),
+            calls=meters.calls(row, adapter, channel.config),
             is_digest=row.is_digest,
             is_in_flight=row.state == "sending",
             is_tried=row.attempt_count > 0,
-            is_waiting=row.state == "pending" and not row.is_digest and row.why in (WAITS, RELEASED),
+            is_waiting=row.state == "pending" and _is_waiting(row),
             released=row.why == RELEASED or _is_quiet_over(row, now),
         )
         for row in rows
     ]
+
+
+def _is_waiting(row: Any) -> bool:
+    """For a turn, and for nothing else; a digest that was released is due when it is due."""
+    return row.why.startswith(WAITS) or (row.why == RELEASED and not row.is_digest)
 
 
 def _is_quiet_over(row: Any, now: datetime) -> bool:

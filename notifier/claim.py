@@ -149,7 +149,7 @@ class Claiming:
         elif channel.health == "broken":
             claim.wake |= hold(self.session, channel, self.now)
         else:
-            self._send(channel, adapter, candidates(self.session, rows, self.now), claim)
+            self._send(channel, adapter, candidates(self.session, rows, channel, adapter, self.now), claim)
 
     def _send(self, channel: Channel, adapter: Adapter, rows: Sequence[Candidate], claim: Claim) -> None:
         room = min(self.slots.room(channel.id, len(claim.rows)), MAX_SENDS - len(claim.rows))
@@ -196,7 +196,7 @@ class Claiming:
     def _wait(self, decided: Plan, rows: Sequence[Candidate], claim: Claim) -> None:
         if not decided.waits:
             return
-        says_so = {row.id for row in rows if not row.is_tried and not row.released}
+        says_so = {row.id for row in rows if not (row.is_tried or row.released or row.is_waiting)}
         until = [{"id": name, "next_attempt_at": moment} for name, moment in decided.waits.items()]
         for group in (
             [{**one, "why": WAITS} for one in until if one["id"] in says_so],

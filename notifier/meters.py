@@ -5,13 +5,16 @@ Channels of different shards may share a meter, so whoever counts in order to se
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Select, bindparam, case, delete, func, or_, select
+from sqlalchemy import Select, bindparam, delete, func, or_, select
 from sqlalchemy.orm import Session
 
-from channels.base import Adapter, ChannelConfig, Limit
+from channels.base import Adapter, ChannelConfig, Limit, Severity
+from channels.registry import adapter as adapter_of
 from notifier import pace
 from notifier.model import Attempt, Channel, ChannelMeter, Delivery, MeterUse
+from notifier.plan import waited_for
 from notifier.storage import insert_new
 
 LONGEST_SEND = timedelta(minutes=10)  # a mail to a slow server
@@ -20,24 +23,27 @@ KEPT = timedelta(hours=25)  # longer than any provider's window
 
 # On the way of every alert that has a limit, so built once.
 _SHARING = select(ChannelMeter.channel_id).where(ChannelMeter.meter == bindparam("meter"))
-_IS_DIGEST = Delivery.order_key.startswith(pace.DIGEST)
 _BEGUN = (Attempt.delivery_id == Delivery.id) & (Attempt.lease_token == Delivery.lease_token)
 _PROMISED = (
     select(
         Delivery.severity,
         Delivery.order_key,
-        func.coalesce(
-            func.max(Attempt.parts) - func.max(Attempt.part), case((_IS_DIGEST, pace.MAX_PARTS), else_=1)
-        ),
+        Delivery.status,
+        Delivery.is_digest,
+        Delivery.why,
+        (func.max(Attempt.parts) - func.max(Attempt.part)).label("left"),
+        Channel.kind,
+        Channel.config,
     )
     .select_from(Delivery)
+    .join(Channel, Channel.id == Delivery.channel_id)
     .outerjoin(Attempt, _BEGUN)
     .where(
         or_(Delivery.channel_id.in_(_SHARING), Delivery.channel_id == bindparam("alone")),
         Delivery.state == "sending",
         Delivery.id != bindparam("but"),
     )
-    .group_by(Delivery.id)
+    .group_by(Delivery.id, Channel.id)
 )
 _SENT = (
     select(Delivery.severity, Delivery.order_key, Attempt.finished_at)
@@ -78,6 +84,16 @@ def limits(adapter: Adapter, meters: Iterable[str], now: datetime) -> dict[str, 
 def at_once(limits: Mapping[str, Sequence[Limit]]) -> int:
     """How many sends all of these allow in one moment at all."""
     return min((limit.count for some in limits.values() for limit in some), default=pace.MAX_PARTS)
+
+
+def calls(row: Any, adapter: Adapter, config: Mapping[str, Any]) -> int:
+    """How many messages of this delivery only call people, before it has begun."""
+    return adapter.sends(config, Severity(row.severity)) - 1 if row.status == "firing" else 0
+
+
+def expected(row: Any, adapter: Adapter, config: Mapping[str, Any]) -> int:
+    """How many messages this delivery takes, before it has begun: so many turns its claim gives it."""
+    return max(1 + calls(row, adapter, config), waited_for(row.why))
 
 
 def register(session: Session, channel_id: str, config: ChannelConfig) -> None:
@@ -135,14 +151,27 @@ def sends(
     promised = session.execute(_PROMISED, {"meter": meter, "alone": alone, "but": but}).all()
     sent = session.execute(_SENT, {"meter": meter, "begun": since - LONGEST_SEND, "since": since}).all()
     found = [pace.Send(pace.lane_of(severity, key), at) for severity, key, at in sent]
-    for severity, key, parts in promised:
-        found += [pace.Send(pace.lane_of(severity, key), None)] * parts
+    for one in promised:
+        found += [pace.Send(pace.lane_of(one.severity, one.order_key), None)] * _promised(one)
     return found
+
+
+def _promised(row: Any) -> int:
+    """How many more messages this delivery under way takes, or at most may take."""
+    if row.left is not None:
+        return int(row.left)
+    return max(pace.MAX_PARTS if row.is_digest else 1, expected(row, adapter_of(row.kind), row.config))
 
 
 def use(session: Session, meters: Iterable[str], attempt_id: int, now: datetime) -> None:
     """An attempt counts under these."""
     session.add_all(MeterUse(meter=meter, started_at=now, attempt_id=attempt_id) for meter in set(meters))
+
+
+def give_back(session: Session, meters: Collection[str], attempt_id: int) -> None:
+    """The attempt does not count under these after all."""
+    used = delete(MeterUse).where(MeterUse.attempt_id == attempt_id, MeterUse.meter.in_(meters))
+    session.execute(used, execution_options={"synchronize_session": False})
 
 
 def forget(session: Session, now: datetime) -> None:

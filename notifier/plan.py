@@ -4,6 +4,7 @@ Order: per order key by id. A key with a delivery on its way waits for it; sever
 told in one message. What would wait too long for a turn of its own is told with others in one digest.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ from notifier.pace import Lane, Pace
 
 RELEASED = "it waited for the channel to be mended"
 WAITS = "waits for its turn"
+_WAITS_FOR = re.compile(f"{WAITS}: it takes ([0-9]) messages")
 EVERYTHING = (1_000_000,)  # the capacity of a message without a limit
 
 # Whoever would wait longer for a turn of his own is told in a digest; what is critical is told soonest.
@@ -32,6 +34,8 @@ class Candidate:
         keys: the order keys it tells of: its own, or those of all members of a digest.
         due_at: when it is tried next.
         size: how many alerts it tells.
+        sends: how many messages it takes, as far as that is known, when it is told alone.
+        calls: how many of them only call people; a digest has as many.
         is_waiting: it waits for a turn until then, and for nothing else.
         released: it was held back, and may be told by now; all such are told in one digest.
     """
@@ -43,6 +47,8 @@ class Candidate:
     expires_at: datetime
     created_at: datetime
     size: int = 1
+    sends: int = 1
+    calls: int = 0
     is_digest: bool = False
     is_in_flight: bool = False
     is_tried: bool = False
@@ -87,6 +93,10 @@ class Group:
         return sum(row.size for row in self.rows)
 
     @property
+    def calls(self) -> int:
+        return max(row.calls for row in self.rows)
+
+    @property
     def since(self) -> datetime:
         return min(row.created_at for row in self.rows)
 
@@ -108,6 +118,17 @@ class Group:
             return any(row.due_at <= now or row.is_waiting for row in self.rows)
         fresh = (row for row in self.rows if row.severity == "critical" and not row.is_tried)
         return self.head.due_at <= now or any(row.due_at <= now for row in fresh)
+
+
+def waits_for(sends: int) -> str:
+    """Why a delivery waits that takes so many messages."""
+    return f"{WAITS}: it takes {sends} messages" if sends > 1 else WAITS
+
+
+def waited_for(why: str) -> int:
+    """How many messages it takes, where that was found out."""
+    found = _WAITS_FOR.search(why)
+    return int(found[1]) if found else 1
 
 
 def plan(
@@ -164,50 +185,61 @@ class _Desk:
 
     def _has_turn(self, group: Group, alone: Lane) -> bool:
         """Gives it a turn, now or soon; answers no where it has to be told with others."""
-        turn = self._turn(group.lane)
+        turn = self._turn(group.lane, self._sends(group))
         # Who comes late for another reason takes a turn that is free.
         has_to_wait = turn > self.now or any(row.is_waiting for row in group.rows)
         is_late = has_to_wait and max(turn, self.now) > group.since + PATIENCE[alone]
         if is_late and self.pace.is_limited and group.may_join:
             return False
-        self._give(group, turn, group.lane)
+        self._give(group, turn, group.lane, self._sends(group))
         return True
 
     def _lonely(self, group: Group, alone: Lane, together: Lane) -> None:
         """There is nobody to be told with: it waits for company as long as it may."""
-        turn = min(self._turn(alone), max(group.since + PATIENCE[alone], self._turn(together)))
-        self._give(group, turn, group.lane)
+        sends = self._sends(group)
+        soonest = max(group.since + PATIENCE[alone], self._turn(together, sends))
+        self._give(group, min(self._turn(alone, sends), soonest), group.lane, sends)
 
     def _together(self, late: Sequence[Group], lane: Lane) -> None:
         while late:
-            parts = self._parts(late, lane)
+            calls = max(group.calls for group in late)
+            parts = self._parts(late, lane, calls)
             batch = _first(late, self.capacity[parts - 1])
-            turn = max(late[0].since + COLLECT[lane], self._turn(lane, parts))
+            turn = max(late[0].since + COLLECT[lane], self._turn(lane, parts + calls))
             if len(batch) == len(late):
-                turn = max(turn, self._spaced(lane))
+                turn = max(turn, self._spaced(lane, 1 + calls))
             if turn > self.now:
                 for group in late:
                     self.wait(group, turn)
                 return
-            self._give(Group(tuple(row for group in batch for row in group.rows)), turn, lane, parts)
+            self._give(Group(tuple(row for group in batch for row in group.rows)), turn, lane, parts + calls)
             late = late[len(batch) :]
 
-    def _spaced(self, lane: Lane) -> datetime:
+    def _spaced(self, lane: Lane, sends: int) -> datetime:
         """When the next digest that is not full may leave: few places are spread over the time until there
-        are more, with a lean towards soon."""
+        are more, with a lean towards soon. It takes so many at least."""
         last = self.pace.last(lane)
         if last is None:
             return self.now
-        free = next(n for n in range(FEW + 1) if n == FEW or self._turn(lane, n + 1) > self.now)
-        until_more = self._turn(lane, free + 1) - last
+        free = next(n for n in range(FEW + 1) if n == FEW or self._turn(lane, (n + 1) * sends) > self.now)
+        until_more = self._turn(lane, (free + 1) * sends) - last
         return last + (min(max(APART, until_more / (free + 2)), FURTHEST) if free < FEW else APART)
 
-    def _parts(self, late: Sequence[Group], lane: Lane) -> int:
+    def _parts(self, late: Sequence[Group], lane: Lane, calls: int) -> int:
         """How many parts the next digest gets: no more than it needs, and than it can have soon."""
-        size = sum(group.size for group in late)
-        needed = next((n for n, most in enumerate(self.capacity, 1) if most >= size), len(self.capacity))
-        soon = max(self.now, self._turn(lane)) + COLLECT[lane]
-        return next(n for n in range(needed, 0, -1) if n == 1 or self._turn(lane, n) <= soon)
+        needed = self._needed(sum(group.size for group in late))
+        soon = max(self.now, self._turn(lane, 1 + calls)) + COLLECT[lane]
+        return next(n for n in range(needed, 0, -1) if n == 1 or self._turn(lane, n + calls) <= soon)
+
+    def _needed(self, size: int) -> int:
+        """How many parts a digest of so many alerts has."""
+        return next((n for n, most in enumerate(self.capacity, 1) if most >= size), len(self.capacity))
+
+    def _sends(self, group: Group) -> int:
+        head = group.head
+        if len(group.rows) == 1 and not head.is_digest:
+            return head.sends
+        return max(head.sends, self._needed(group.size) + group.calls)
 
     def _turn(self, lane: Lane, parts: int = 1) -> datetime:
         turn = self.pace.turn(lane, parts)

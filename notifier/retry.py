@@ -45,7 +45,7 @@ class Verdict:
 
     Attributes:
         state: the delivery's next state.
-        again_at: when it is tried next (`retrying` only).
+        again_at: when it is tried next (`retrying` and `pending` only).
         pause_until: nothing is sent on the channel before.
         breaks_channel: the channel itself is at fault.
     """
@@ -68,9 +68,14 @@ def mend(answer: Answer, mends: Collection[str]) -> Mend | None:
     return answer.mend if is_new and answer.outcome not in TOLD else None
 
 
-def wait_for(turn: datetime, tries: int, why: str = "waits for its turn") -> Verdict:
-    """It was claimed, but its parts (or its mend) have to wait for the channel's pace."""
+def wait_for(turn: datetime, tries: int, why: str) -> Verdict:
+    """It was claimed, but the rest of it (or its mend) has to wait for the channel's pace."""
     return Verdict("retrying", tries, why, again_at=turn)
+
+
+def queue_again(tries: int, why: str, now: datetime) -> Verdict:
+    """It was claimed, but takes more turns than were expected: it is planned anew with so many."""
+    return Verdict("pending", tries, why, again_at=now)
 
 
 def after(answer: Answer, tried: Tried, now: datetime) -> Verdict:

@@ -18,6 +18,7 @@ from notifier.attempts import Intent, Written, complete, intend
 from notifier.clock import utcnow
 from notifier.leases import Leases
 from notifier.messages import Made, make
+from notifier.model import FINAL_STATES
 from notifier.pace import lane_of
 from notifier.recipients import QUOTA, TOLD, Audience
 from notifier.rollcall import Rollcall
@@ -81,7 +82,7 @@ class _Sending:
         self._in_doubt = task.in_doubt
         self._receipts_after: tuple[timedelta, ...] = ()
         self._note = ""
-        self._rounds = 0
+        self._rounds, self._wanted = 0, 1
         self._trigger = task.row.trigger if self._n == 0 else RETRY
         self._attempt: int | None = None
         self._answer: Answer | None = None
@@ -98,6 +99,7 @@ class _Sending:
                 return self._settle(TOLD_BEFORE)
             stopped = self._send_round(made, left)
             if stopped is not None and not any(stopped.blocked):
+                self._wanted = len(left)
                 return frozenset() if stopped.turn_at is None else self._settle(NOT_SENT, stopped.turn_at)
             answer = self._answer or OVER_QUOTA
             mend = retry.mend(answer, self._mends)
@@ -157,12 +159,13 @@ class _Sending:
         return None
 
     def _intend(self, made: Made, part: Part, left: Sequence[Part], n: int) -> Written:
-        """The claim has one turn for us; a try that needs more asks for all of them with its first part.
-        Whose number has its own limit is always asked for."""
+        """The claim has as many turns for us as were expected; a try that needs more asks for all of them
+        with its first part. Whose number has its own limit is always asked for."""
         counted = self._roll.meters(made.config, self._row.channel_id)
         limits, nth = meters.limits(made.adapter, counted.values(), utcnow()), left.index(part)
         at_once = meters.at_once(limits)
-        is_claimed = self._rounds == 1 and len(left) == 1 and not self._roll.audience.order
+        claimed = meters.expected(self._row, made.adapter, self._task.channel.config)
+        is_first = self._rounds == 1 and nth == 0 and not self._roll.audience.order
         intent = Intent(
             delivery_id=self._row.id,
             channel_id=self._row.channel_id,
@@ -174,17 +177,17 @@ class _Sending:
             possible_duplicate=self._is_in_doubt(part),
             meters=counted,
             limits=limits,
-            is_promised=nth % at_once > 0 or is_claimed,
+            is_promised=nth % at_once > 0 or (is_first and len(left) <= claimed),
             lane=lane_of(self._row.severity, self._row.order_key),
             sends=min(len(left) - nth, at_once),
             message=made.shown,
         )
-        attempt, answer = self._attempt, self._answer
+        attempt, answer, uncounted = self._attempt, self._answer, self._roll.uncounted
 
         def work(session: Session) -> Written:
             now = self._tools.store.now(session)
             if attempt is not None and answer is not None:
-                complete(session, attempt, answer, now)
+                complete(session, attempt, answer, now, uncounted)
             return intend(session, intent, now)
 
         written = self._tools.writer.run(work)
@@ -217,9 +220,11 @@ class _Sending:
             answer=self._answer or answer,
             outcome=self._roll.outcome(answer),
             turn_at=turn_at,
+            wanted=self._wanted,
             recipients=self._roll.known,
             sent_at=self._roll.sent_at,
             free=self._roll.free,
+            uncounted=self._roll.uncounted,
             receipts_after=self._receipts_after,
             mends=self._mends,
             note=self._note,
@@ -233,7 +238,7 @@ class _Sending:
         if not settled.is_ours or settled.state is None:
             log.info("outcome_came_late", delivery=self._row.id, outcome=done.outcome.value)
             return
-        if settled.state != "retrying":
+        if settled.state in FINAL_STATES:
             metrics.DELIVERIES.labels(self._row.kind, settled.state).inc()
         if done.outcome not in TOLD:
             log.info(

@@ -1,6 +1,6 @@
 """Writes a verdict down: on the delivery, on a digest's members, on the channel; and tells the fallback."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -12,12 +12,13 @@ from channels.registry import adapter
 from notifier import meters
 from notifier.alerts import raise_channel_failing
 from notifier.attempts import complete, was_throttled
-from notifier.digests import settle_members
+from notifier.digests import UNSENT, settle_members
 from notifier.fallback import hold, tell_fallback
 from notifier.model import FINAL_STATES, Channel, Delivery
+from notifier.plan import waits_for
 from notifier.receipts import expect
 from notifier.recipients import QUOTA, TOLD, document, quota_words, waits_for_quota
-from notifier.retry import EXPIRED, Tried, Verdict, after, wait_for
+from notifier.retry import EXPIRED, Tried, Verdict, after, queue_again, wait_for
 
 OPEN = text("deliveries.state in ('pending','retrying','sending')")  # literally, as the partial index says
 GONE = "the channel was deleted while this was on its way"
@@ -48,9 +49,10 @@ class Settlement:
     Attributes:
         attempt_id: the last attempt, which `answer` completes; None: nothing was sent.
         outcome: what the answer means for the whole delivery, with all that was told before.
-        turn_at: nothing more was sent, because the channel's next turn comes only then.
+        turn_at: nothing more was sent, because the channel's next turn comes only then; it takes `wanted`.
         sent_at: whom this try was sent to by name, and when.
         free: who was not sent to, being over the provider's quota, and until when.
+        uncounted: meters under which the last attempt does not count.
         receipts_after: when the provider is to be asked what became of it.
         mends: all that was done to get it through.
         note: what people should know all the same, such as a template that failed.
@@ -64,9 +66,11 @@ class Settlement:
     answer: Answer
     outcome: Outcome
     turn_at: datetime | None = None
+    wanted: int = 1
     recipients: Sequence[Recipient] = ()
     sent_at: Mapping[str, datetime] = field(default_factory=dict)
     free: Mapping[str, datetime] = field(default_factory=dict)
+    uncounted: Collection[str] = ()
     receipts_after: Sequence[timedelta] = ()
     mends: Sequence[str] = ()
     note: str = ""
@@ -85,7 +89,7 @@ def settle(session: Session, done: Settlement, now: datetime) -> Settled:
     """Write the verdict, unless the lease went to somebody else."""
     row = session.scalars(_ROW, {"id_": done.delivery_id}).first()
     if done.attempt_id is not None:
-        complete(session, done.attempt_id, done.answer, now)
+        complete(session, done.attempt_id, done.answer, now, done.uncounted)
     if row is None or not (_is_ours(row, done) or _is_news(row, done)):
         return Settled(is_ours=False)
     channel = session.get(Channel, done.channel_id)
@@ -94,7 +98,7 @@ def settle(session: Session, done: Settlement, now: datetime) -> Settled:
     expect(session, row, done.receipts_after, done.sent_at, now)
     wake = set()
     if channel is None:
-        if row.state == "retrying":
+        if row.state in UNSENT:
             row.state, row.why, row.next_attempt_at = "failed", GONE, None
     else:
         wake |= _on_channel(session, channel, verdict, now)
@@ -171,7 +175,9 @@ def _on_channel(session: Session, channel: Channel, verdict: Verdict, now: datet
 
 def _verdict(session: Session, row: Delivery, done: Settlement, now: datetime) -> Verdict:
     if done.turn_at is not None:
-        return wait_for(done.turn_at, row.tries)
+        why = waits_for(done.wanted)
+        is_new = row.attempt_count == 0
+        return queue_again(row.tries, why, now) if is_new else wait_for(done.turn_at, row.tries, why)
     if _is_over_quota(done):
         return wait_for(min(row.expires_at, *done.free.values()), row.tries, "")
     tried = Tried(
@@ -213,7 +219,7 @@ def _write(row: Delivery, done: Settlement, verdict: Verdict, now: datetime) -> 
     row.state, row.tries = verdict.state, verdict.tries
     told = (done.note, "" if is_told else verdict.why, quota_words(done.free))
     row.why = "; ".join(words for words in told if words)
-    row.next_attempt_at = verdict.again_at if verdict.state == "retrying" else None
+    row.next_attempt_at = verdict.again_at if verdict.state in UNSENT else None
     row.lease_token = row.lease_until = None
     row.mends = list(done.mends)
     row.recipients = [document(one) for one in done.recipients]

@@ -58,6 +58,28 @@ def test_twenty_three_alerts_of_one_moment_are_few_messages(town: Town) -> None:
     assert len(town.arrived("wecom")) < 20
 
 
+def test_a_burst_that_calls_people_by_phone_number_is_told_in_few_messages(town: Town) -> None:
+    """Row 3, as its kind: WeCom calls numbers in a second message, which counts as well."""
+    town.channel("wecom", "wecom", mentioned_mobiles=["13800001111"])
+    ids = [town.publish("wecom", title=f"alert {n:03}")[0] for n in range(40)]
+    town.tell_all(ids, timeout_s=35)
+    assert town.providers.messages("wecom", accepted=False) == []
+    assert missing(town, "wecom", 40) == []
+    states = [town.house.row(one).state for one in ids]
+    assert (states.count("delivered"), states.count("merged")) == (6, 34)
+
+
+def test_a_burst_of_long_alerts_is_told_in_few_messages(town: Town) -> None:
+    """Row 3, as its kind: each takes two messages, which nobody knew before it was made."""
+    town.channel("wecom", "wecom")
+    text = "\n".join(f"line {n} " + "长" * 40 for n in range(60))
+    ids = [town.publish("wecom", title=f"alert {n:03}", text=text)[0] for n in range(20)]
+    town.tell_all(ids, timeout_s=35)
+    assert town.providers.messages("wecom", accepted=False) == []
+    assert missing(town, "wecom", 20) == []
+    assert {town.house.row(one).state for one in ids} == {"delivered", "merged"}
+
+
 def test_what_is_critical_does_not_wait_behind_the_rest(town: Town) -> None:
     """Rows 2 and 3, as their kind: the one that matters among a hundred."""
     town.channel("ding", "dingtalk")

@@ -12,7 +12,7 @@ from channels.transport import Network
 
 NOW = datetime(2026, 9, 4, tzinfo=UTC)
 MESSAGE = Message("dlv_1", "title", "text", "plain", Severity.ERROR)
-METHODS = ("escape", "parts", "send", "limits_of", "addressed", "space", "receipt_times", "receipts")
+METHODS = ("escape", "parts", "send", "limits_of", "addressed", "space", "sends", "receipt_times", "receipts")
 
 
 class FaxConfig(ChannelConfig):
@@ -43,6 +43,7 @@ def asked(adapter: Adapter) -> dict[str, Any]:
         "limits_of": adapter.limits_of("fax:1", NOW),
         "addressed": adapter.addressed(config, None),
         "space": adapter.space({}),
+        "sends": adapter.sends({}, Severity.ERROR),
         "receipt_times": adapter.receipt_times(config),
         "receipts": adapter.receipts((), config, Network(), NOW),
         "config": (config.targets(), dict(config.meters()), dict(config.templates()), len(config.lint())),
@@ -77,6 +78,7 @@ def test_a_broken_one_tells_nothing_and_raises_nothing(what: Any, caplog: pytest
     assert found["limits_of"] == Fax.limits
     assert found["addressed"] == ("",)
     assert (found["space"], found["receipts"]) == ((), ())
+    assert found["sends"] == (3 if what == 3 else 1)
     assert found["config"][:3] == ((), {}, {})
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == len(set(said)), "each method once"

@@ -7,7 +7,7 @@ import pytest
 
 from channels.base import Limit
 from notifier.pace import Book, Lane, Pace, Send
-from notifier.plan import Candidate, Merge, Plan, plan
+from notifier.plan import Candidate, Merge, Plan, plan, waited_for, waits_for
 
 NOW = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=40)
@@ -243,6 +243,33 @@ def test_planned_resends_do_not_keep_a_digest_from_leaving_now() -> None:
     decided = plan([*lost, *others], robot(*sent(12, ago_s=1)), 100, NOW)
     assert decided.merges == (Merge(None, names(others)),)
     assert decided.waits == dict.fromkeys(names(lost), in_s(60))
+
+
+def test_what_takes_two_messages_takes_two_turns() -> None:
+    rows = many(8, sends=2, calls=1)
+    decided = plan(rows, robot(), 100, NOW)
+    assert decided == Plan(sends=names(rows[:6]), waits=dict.fromkeys(names(rows[6:]), in_s(5)))
+
+
+def test_a_digest_that_calls_people_takes_a_turn_for_that() -> None:
+    rows = many(34, ago_s=5, is_waiting=True, due_at=LATER, sends=2, calls=1)
+    pace = robot(*sent(12, ago_s=5))
+    assert plan(rows, pace, 100, NOW).merges == (Merge(None, names(rows)),)
+    assert pace.turn(Lane.DIGEST, 2) == NOW
+    assert pace.turn(Lane.DIGEST, 3) > NOW
+    full = robot(*sent(12, ago_s=5), *sent(3, ago_s=20, lane=Lane.DIGEST))
+    assert plan(rows, full, 100, NOW).merges == ()
+
+
+def test_a_lonely_one_of_several_messages_waits_until_all_of_them_have_a_place() -> None:
+    older = new("a", created_at=in_s(-30), sends=3, is_waiting=True)
+    assert plan([older], robot(*sent(14, ago_s=1)), 100, NOW).sends == ()
+    assert plan([older], robot(*sent(13, ago_s=1)), 100, NOW).sends == ("a",)
+
+
+def test_how_many_messages_it_takes_is_read_off_why_it_waits() -> None:
+    assert [waited_for(why) for why in (waits_for(1), waits_for(2), f"a note; {waits_for(3)}")] == [1, 2, 3]
+    assert waited_for("") == 1
 
 
 def test_what_was_tried_is_told_again_as_it_was() -> None:
