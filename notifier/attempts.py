@@ -1,6 +1,6 @@
 """Attempt rows: the intent before a send, the answer after it, and the doubt where a worker died between."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
@@ -130,8 +130,11 @@ def intend(session: Session, intent: Intent, now: datetime) -> Written:
     return Written(attempt_id, blocked=blocked)
 
 
-def complete(session: Session, attempt_id: int, answer: Answer, now: datetime) -> None:
-    """Write down what came of it; also when the delivery is not ours any more."""
+def complete(
+    session: Session, attempt_id: int, answer: Answer, now: datetime, uncounted: Collection[str] = ()
+) -> None:
+    """Write down what came of it; also when the delivery is not ours any more. `uncounted`: meters under
+    which it does not count, because the provider would not have it."""
     values = {
         "id_": attempt_id,
         "now": now,
@@ -144,6 +147,8 @@ def complete(session: Session, attempt_id: int, answer: Answer, now: datetime) -
         "got": answer.response,
     }
     session.execute(_COMPLETE, values)
+    if uncounted:
+        meters.give_back(session, uncounted, attempt_id)
 
 
 def give_up_lost(session: Session, row: Delivery, now: datetime) -> int:

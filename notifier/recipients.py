@@ -10,6 +10,8 @@ from channels.base import Adapter, Answer, ChannelConfig, Outcome, Recipient
 TOLD = frozenset({Outcome.DELIVERED, Outcome.ACCEPTED})
 SETTLED = TOLD | {Outcome.REFUSED}  # of one recipient: not to be asked again
 PASSED_OVER = frozenset({Outcome.REFUSED, Outcome.THROTTLED})  # the next one is called instead
+TURNED_AWAY = frozenset({Outcome.REFUSED, Outcome.CHANNEL_BROKEN})
+NOT_SENT = "not_sent"  # as adapters say it: nothing of it has left
 QUOTA = "quota"
 LONGEST_WAIT = timedelta(minutes=10)  # for one number, where there is a fallback
 NO_WORD, UNDER_WAY = "no_word", "under_way"
@@ -108,6 +110,17 @@ class Audience:
 def waits_for_quota(one: Recipient) -> bool:
     """Whether it was we who did not send: he may get nothing before a moment that is near."""
     return one.outcome is Outcome.THROTTLED and one.code == QUOTA
+
+
+def turned_away(answer: Answer, heard: Sequence[Recipient]) -> frozenset[str]:
+    """Who got nothing, because the provider would not have the message, or was not reached: no quota of his
+    is used up by that."""
+    is_word = answer.outcome is not Outcome.THROTTLED
+    return frozenset(
+        one.to
+        for one in heard
+        if one.to and (one.code == NOT_SENT or (is_word and one.outcome in TURNED_AWAY))
+    )
 
 
 def merge(known: Sequence[Recipient], heard: Sequence[Recipient]) -> tuple[Recipient, ...]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from channels.base import Answer, ChannelConfig, Outcome, Recipient
 from notifier import meters
 from notifier.messages import Made
-from notifier.recipients import LONGEST_WAIT, PASSED_OVER, TOLD, Audience, merge, over_quota
+from notifier.recipients import LONGEST_WAIT, PASSED_OVER, TOLD, Audience, merge, over_quota, turned_away
 
 NO_WAIT = timedelta(0)
 
@@ -24,6 +24,8 @@ class Rollcall:
         free: who is over the provider's quota, and until when.
         passed: who is not called again in this try.
         gives_up: there is a fallback.
+        counted: recipient → by what the send under way counts.
+        uncounted: of those, what the last send does not count by after all.
     """
 
     known: tuple[Recipient, ...] = ()
@@ -33,6 +35,8 @@ class Rollcall:
     free: dict[str, datetime] = field(default_factory=dict)
     passed: set[str] = field(default_factory=set)
     gives_up: bool = False
+    counted: Mapping[str, str] = field(default_factory=dict)
+    uncounted: frozenset[str] = frozenset()
 
     def meet(self, audience: Audience) -> None:
         self.audience, self.known = audience, audience.present(self.known)
@@ -52,7 +56,8 @@ class Rollcall:
     def meters(self, config: ChannelConfig, channel_id: str) -> dict[str, str]:
         """By what a send to those addressed counts."""
         names = meters.names(config, channel_id)
-        return {to: names[to] for to in self.addressed if to in names}
+        self.counted = {to: names[to] for to in self.addressed if to in names}
+        return dict(self.counted)
 
     def only(self) -> frozenset[str] | None:
         """As adapters want it."""
@@ -70,6 +75,9 @@ class Rollcall:
     def hear(self, answer: Answer, now: datetime) -> Answer:
         """Takes note of an answer; gives it back with a word on each who was addressed."""
         heard = self.audience.heard(answer, self.addressed)
+        away = turned_away(answer, heard)
+        others = {meter for to, meter in self.counted.items() if to not in away and to in self.addressed}
+        self.uncounted = frozenset(self.counted[to] for to in away if to in self.counted) - others
         is_late = bool(self.audience.order) and (answer.retry_after or NO_WAIT) > LONGEST_WAIT
         if is_late and self._gives_up((*self.known, *heard)):
             heard = tuple(

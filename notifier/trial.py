@@ -173,6 +173,7 @@ class Trial:
             recipients=self.roll.known,
             sent_at=self.roll.sent_at,
             free=self.roll.free,
+            uncounted=self.roll.uncounted,
             receipts_after=self.receipts_after,
             mends=self.mends,
             note=note,

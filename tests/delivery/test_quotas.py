@@ -1,5 +1,6 @@
 """Quotas of each number: who waits, who is told meanwhile, and when the fallback is."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -127,3 +128,31 @@ def test_a_number_over_its_quota_is_passed_over(house: "House", exchange: Exchan
         house.told(third, state="failed")
     assert outcomes(house, third) == {ANN: ("refused", "quota"), BEN: ("refused", "quota")}
     assert exchange.called() == [ANN, BEN]
+
+
+@pytest.mark.parametrize("make", [sms, phone])
+def test_what_the_provider_would_not_have_takes_no_quota(
+    house: "House", exchange: Exchange, make: Callable[..., str]
+) -> None:
+    exchange.codes[ANN] += ["ILLEGAL", "WRONG_KEY"]
+    channel = make(house, exchange, ANN, quota="1/3600", asks=False)
+    with house.working() as engine:
+        for state in ("failed", "failed", "accepted", "retrying"):
+            (one,) = house.alert(channel)
+            engine.wake(house.shards)
+            house.told(one, state=state)
+            house.edit_channel(channel, health="ok")
+    assert exchange.called() == [ANN]
+
+
+def test_who_is_refused_beside_others_keeps_his_quota(house: "House", exchange: Exchange) -> None:
+    exchange.codes[ANN].append("ILLEGAL")
+    channel = sms(house, exchange, ANN, BEN, quota="1/3600", asks=False)
+    with house.working() as engine:
+        (first,) = house.alert(channel)
+        house.told(first, state="failed")
+        (second,) = house.alert(channel)
+        engine.wake(house.shards)
+        house.told(second, state="failed")
+    assert exchange.called() == [BEN, ANN]
+    assert outcomes(house, second) == {ANN: ("accepted", "OK"), BEN: ("refused", "quota")}
