@@ -38,7 +38,7 @@ def _spec(spec: Body, flags: JobFlags) -> Body:
     _set(changed, enableBCCL=boolean("--enable-bccl", flags.enable_bccl))
     _set(changed, hostNetwork=boolean("--host-network", flags.host_network))
     _set(changed, privileged=boolean("--privileged", flags.privileged), restartPolicy=flags.restart_policy)
-    _merge(changed, "envs", ("name", "value"), pairs("--env", flags.env or ()))
+    _merge(changed, "envs", ("name", "value"), pairs("--env", flags.env or (), last_wins=True))
     _merge(changed, "resources", ("name", "quantity"), _quantities(flags.gpu or ()))
     return changed
 

@@ -23,14 +23,16 @@ def boolean(flag: str, value: str | None) -> bool | None:
     return word in _TRUE
 
 
-def pairs(flag: str, given: Iterable[str]) -> dict[str, str]:
-    """Repeated `K=V` as a mapping."""
+def pairs(flag: str, given: Iterable[str], *, last_wins: bool = False) -> dict[str, str]:
+    """Repeated `K=V` as a mapping; `last_wins`: as in a shell's environment, else a key has one value."""
     found: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise CommandError(f"{flag}: {text} has no KEY=VALUE: write {flag} NAME=VALUE")
-        if found.setdefault(key.strip(), value) != value:
+        if last_wins:
+            found[key.strip()] = value
+        elif found.setdefault(key.strip(), value) != value:
             raise CommandError(
                 f"{flag}: {key.strip()} is given twice with different values; keep one of them"
             )

@@ -357,6 +357,15 @@ def test_a_reader_that_leaves_causes_no_traceback(server: Server) -> None:
     assert (process.wait(LIMIT_S), said) == (1, "")
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """A shell starts what it puts into the background deaf to Ctrl-C, and children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_ctrl_c_while_waiting_causes_no_traceback(server: Server) -> None:
     server.answer = {"id": "job_1", "name": "n", "status": "Running", "warnings": []}
     with subprocess.Popen(

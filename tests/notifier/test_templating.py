@@ -63,7 +63,7 @@ def test_what_it_makes(source: str, text: str) -> None:
         pytest.param("{{ 'x' * 10 ** 9 }}", "256 MB", id="memory"),
         pytest.param("{{ 'x' * 100000000 }}", "takes more than 1 s", id="a-hundred-megabytes"),
         pytest.param("{{ '%99999999d' | format(1) }}", "takes more than 1 s", id="a-wide-format"),
-        pytest.param("{{ 'a' | center(90000000) }}", "takes more than 1 s", id="a-wide-centre"),
+        pytest.param("{{ 'a' | center(90000000) }}", "the template takes more than", id="a-wide-centre"),
         pytest.param(
             "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
             "takes more than 1 s",
