@@ -368,3 +368,17 @@ def test_trouble_with_one_channel_leaves_the_others_alone(house: "House") -> Non
     with house.working():
         house.told(fine)
     assert house.states([stuck]) == ["pending"]
+
+
+def test_sends_that_a_lost_worker_began_do_not_keep_the_others_digest(house: "House") -> None:
+    """Twelve wait for a place of their own again; the others are told together within seconds."""
+    ding = house.channel("ding", "dingtalk")
+    wanted = [house.alert(ding, job=f"j{n}", title=f"{n}")[0] for n in range(60)]
+    for one in ids(claim(house)):
+        begin(house, one)
+    house.lapse()
+    with house.working() as engine:
+        engine.wake(house.shards)
+        house.told(*wanted[12:], state="merged", timeout_s=12)
+    assert house.states(wanted[:12]) == ["retrying"] * 12
+    assert len(house.providers.messages("dingtalk", accepted=True)) == 1
