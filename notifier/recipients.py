@@ -37,6 +37,13 @@ _ANYBODY_ONCE: _Ranks = (
     *_FIRST,
     Outcome.CHANNEL_BROKEN,
 )
+_ANYBODY_ELSE: _Ranks = (
+    Outcome.DELIVERED,
+    Outcome.ACCEPTED,
+    *_FIRST,
+    Outcome.CHANNEL_BROKEN,
+    Outcome.AMBIGUOUS,
+)
 
 
 @dataclass(frozen=True)
@@ -47,16 +54,19 @@ class Audience:
         order: all by name, in the order of telling; empty for robots, and where only the adapter knows them.
         is_sequential: they are tried one after another until one is told.
         resends: whoever may have been told is told again; else only where the provider never had it.
+        asks: the provider can be asked what became of a send.
     """
 
     order: tuple[str, ...] = ()
     is_sequential: bool = False
     resends: bool = True
+    asks: bool = True
 
     @classmethod
     def of(cls, adapter: Adapter, config: ChannelConfig) -> "Audience":
         names = tuple(to for to in config.meters() if to)
-        return cls(names, adapter.is_sequential, adapter.resend_when_unknown)
+        asks = bool(adapter.receipt_times(config))
+        return cls(names, adapter.is_sequential, adapter.resend_when_unknown, asks)
 
     def tested(self) -> "Audience":
         """Whom a test is for: of people who are called one after another only the first."""
@@ -68,9 +78,14 @@ class Audience:
             return None
         done = SETTLED if self.resends else SETTLED | {Outcome.AMBIGUOUS}
         known = {one.to: one.outcome for one in recipients}
-        if self.is_sequential and any(outcome in done - {Outcome.REFUSED} for outcome in known.values()):
+        if self.is_sequential and any(one.outcome in TOLD or self.waits_for(one) for one in recipients):
             return frozenset()
         return frozenset(to for to in (*self.order, *known) if known.get(to) not in done)
+
+    def waits_for(self, one: Recipient) -> bool:
+        """Whether the next one is called only once it is known what became of a call whose answer was lost.
+        Where nobody can say that he is called at once: that is no repeat to the first."""
+        return one.outcome is Outcome.AMBIGUOUS and not self.resends and self.asks
 
     def outcome(self, answer: Answer, recipients: Sequence[Recipient]) -> Outcome:
         """Of the whole message: told when every one is, or by phone as soon as anybody is."""
@@ -80,7 +95,9 @@ class Audience:
         if set(self.order) - {one.to for one in recipients}:
             found.add(Outcome.TEMPORARY)  # who was not addressed yet
         if self.is_sequential:
-            ranks, last = (_ANYBODY if self.resends else _ANYBODY_ONCE), Outcome.REFUSED
+            waits = any(map(self.waits_for, recipients))
+            ranks = _ANYBODY if self.resends else _ANYBODY_ONCE if waits else _ANYBODY_ELSE
+            last = Outcome.REFUSED
         else:
             ranks, last = (_EVERYBODY if self.resends else _EVERYBODY_ONCE), Outcome.DELIVERED
         first = next((rank for rank in ranks if rank in found), last)

@@ -87,7 +87,8 @@ class Rollcall:
         self.known = merge(self.known, heard)
         self.sent_at.update(dict.fromkeys((one.to for one in heard), now))
         # A throttle that names nobody is the account's, and would meet the next one too.
-        over = PASSED_OVER if answer.recipients else {Outcome.REFUSED}
+        over = PASSED_OVER if answer.recipients else frozenset({Outcome.REFUSED})
+        over |= frozenset() if self.audience.resends or self.audience.asks else {Outcome.AMBIGUOUS}
         self.passed.update(one.to for one in heard if self.audience.is_sequential and one.outcome in over)
         return replace(answer, recipients=heard)
 

@@ -83,6 +83,28 @@ def test_a_call_whose_answer_was_lost_is_asked_for_before_anybody_is_called(
     assert not any(attempt.possible_duplicate for attempt in house.attempts(one))
 
 
+@pytest.mark.parametrize("has_arrived", [True, False])
+def test_where_nobody_can_be_asked_a_lost_call_goes_on_to_the_next_at_once(
+    house: "House", exchange: Exchange, has_arrived: bool
+) -> None:
+    exchange.lost.append(has_arrived)
+    (one,) = house.alert(phone(house, exchange, ANN, BEN, CAT, asks=False))
+    with house.working():
+        house.told(one, state="accepted")
+    assert exchange.called() == ([ANN, BEN] if has_arrived else [BEN])
+    assert story(house, one) == [(1, "alert", "ambiguous"), (2, "next", "accepted")]
+    assert outcomes(house, one) == {ANN: ("ambiguous", "unanswered"), BEN: ("accepted", "OK")}
+    assert not any(attempt.possible_duplicate for attempt in house.attempts(one))
+
+
+def test_when_all_calls_are_lost_it_is_unknown(house: "House", exchange: Exchange) -> None:
+    exchange.lost += [True, True]
+    (one,) = house.alert(phone(house, exchange, asks=False))
+    with house.working():
+        house.told(one, state="unknown")
+    assert exchange.called() == [ANN, BEN]
+
+
 def test_a_digest_that_goes_on_to_the_next_number_takes_its_members_along(
     house: "House", exchange: Exchange
 ) -> None:

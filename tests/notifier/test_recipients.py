@@ -12,6 +12,7 @@ NOW = datetime(2026, 11, 29, 3, 12, 41, tzinfo=UTC)
 MAIL = Audience()
 SMS = Audience(("a", "b", "c"), resends=False)
 PHONE = Audience(("a", "b", "c"), is_sequential=True, resends=False)
+MUTE = Audience(("a", "b", "c"), is_sequential=True, resends=False, asks=False)
 O = Outcome  # noqa: E741  for tables
 
 
@@ -47,6 +48,11 @@ WHOLE = {
     "phone: others are left": (PHONE, told(a=O.REFUSED, b=O.REFUSED), O.TEMPORARY),
     "phone: nobody answered": (PHONE, told(a=O.REFUSED, b=O.REFUSED, c=O.REFUSED), O.REFUSED),
     "phone: one may be ringing": (PHONE, told(a=O.REFUSED, b=O.AMBIGUOUS), O.AMBIGUOUS),
+    "phone that tells nothing: others are left": (MUTE, told(a=O.AMBIGUOUS), O.TEMPORARY),
+    "phone that tells nothing: nobody is left": (
+        MUTE, told(a=O.AMBIGUOUS, b=O.REFUSED, c=O.REFUSED), O.AMBIGUOUS,
+    ),
+    "phone that tells nothing: another is called": (MUTE, told(a=O.AMBIGUOUS, b=O.ACCEPTED), O.ACCEPTED),
     "phone: one is over quota": (PHONE, [quota("a"), *told(b=O.REFUSED, c=O.REFUSED)], O.THROTTLED),
 }  # fmt: skip
 
@@ -65,7 +71,7 @@ def every_picture(audience: Audience) -> list[list[Recipient]]:
     return found
 
 
-@pytest.mark.parametrize("audience", [SMS, PHONE], ids=["sms", "phone"])
+@pytest.mark.parametrize("audience", [SMS, PHONE, MUTE], ids=["sms", "phone", "mute"])
 def test_over_all_combinations_state_and_who_is_left_agree(audience: Audience) -> None:
     for known in every_picture(audience):
         whole, left = audience.outcome(Answer(Outcome.REFUSED), known), audience.left(known)
@@ -103,6 +109,7 @@ LEFT = {
     "phone: nobody while one is called": (PHONE, told(a=O.ACCEPTED), set()),
     "phone: nobody once one answered": (PHONE, told(a=O.REFUSED, b=O.DELIVERED), set()),
     "phone: nobody while one may be ringing": (PHONE, told(a=O.AMBIGUOUS), set()),
+    "phone that tells nothing: the next, never the lost one": (MUTE, told(a=O.AMBIGUOUS), {"b", "c"}),
     "phone: the same one after an error": (PHONE, told(a=O.TEMPORARY), {"a", "b", "c"}),
 }
 
