@@ -174,6 +174,14 @@ class AdapterContract:
                 assert limit.count > 0
                 assert limit.per
 
+    @pytest.mark.parametrize("severity", list(Severity))
+    def test_a_short_message_takes_as_many_sends_as_is_said(
+        self, given: Subject, desk: Desk, severity: Severity
+    ) -> None:
+        config = desk.channel(**given.mentioned)
+        told = given.adapter.sends(split(config)[0], severity)
+        assert told == len(desk.parts(make_message(severity=severity), config))
+
     FAILURES: ClassVar[Mapping[str, tuple[Scripted, ...]]] = {
         "closed port": (),
         "refused": (Scripted(200, {"errcode": 1, "code": 1, "errmsg": CANARY, "msg": CANARY}),),
