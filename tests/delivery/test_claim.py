@@ -382,3 +382,16 @@ def test_sends_that_a_lost_worker_began_do_not_keep_the_others_digest(house: "Ho
         house.told(*wanted[12:], state="merged", timeout_s=12)
     assert house.states(wanted[:12]) == ["retrying"] * 12
     assert len(house.providers.messages("dingtalk", accepted=True)) == 1
+
+
+def test_a_claim_promises_a_turn_for_the_message_that_calls_people_too(house: "House") -> None:
+    """Twelve of WeCom's places are for single alerts: six of those that call phone numbers."""
+    robot = house.providers.robot("wecom")
+    known = {"webhook_url": robot.url, "mentioned_mobiles": ["13800001111"]}
+    one, two = (house.channel(name, "wecom", **known) for name in ("one", "two"))
+    first = [house.alert(one)[0] for _ in range(4)]
+    quiet = [house.alert(one, severity="warning")[0], house.alert(one, status="resolved")[0]]
+    assert ids(claim(house)) == [*first, *quiet]  # ten places
+    begin(house, first[0], parts=2)
+    later = [house.alert(two)[0] for _ in range(3)]
+    assert ids(claim(house, worker="w2")) == later[:1]
