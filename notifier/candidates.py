@@ -10,9 +10,10 @@ from sqlalchemy.orm import Session
 from channels.base import Adapter
 from notifier import meters
 from notifier.model import Channel, Delivery
-from notifier.plan import RELEASED, WAITS, Candidate
+from notifier.plan import RELEASED, Candidate
 from notifier.rules import QUIET
 from notifier.settle import OPEN
+from notifier.waiting import WAITS
 
 MAX_CANDIDATES = 1000  # of one channel at a time; a longer queue is looked at from its head
 QUIET_WHY = QUIET.partition("{")[0]

@@ -25,9 +25,10 @@ from notifier.gathering import capacity
 from notifier.leases import LEASE, Slots
 from notifier.model import Channel, Delivery
 from notifier.pace import Book, Pace
-from notifier.plan import WAITS, Candidate, Plan, plan
+from notifier.plan import Candidate, Plan, plan
 from notifier.receipts import expect_lost
 from notifier.settle import GONE, OPEN, close, expire
+from notifier.waiting import WAITS
 
 MAX_CHANNELS = 25  # of one claim
 MAX_SENDS = 100

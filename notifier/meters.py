@@ -14,8 +14,8 @@ from channels.base import Adapter, ChannelConfig, Limit, Severity
 from channels.registry import adapter as adapter_of
 from notifier import pace
 from notifier.model import Attempt, Channel, ChannelMeter, Delivery, MeterUse
-from notifier.plan import waited_for
 from notifier.storage import insert_new
+from notifier.waiting import waited_for
 
 LONGEST_SEND = timedelta(minutes=10)  # a mail to a slow server
 KEPT = timedelta(hours=25)  # longer than any provider's window

@@ -4,7 +4,6 @@ Order: per order key by id. A key with a delivery on its way waits for it; sever
 told in one message. What would wait too long for a turn of its own is told with others in one digest.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -12,8 +11,6 @@ from datetime import datetime, timedelta
 from notifier.pace import Lane, Pace
 
 RELEASED = "it waited for the channel to be mended"
-WAITS = "waits for its turn"
-_WAITS_FOR = re.compile(f"{WAITS}: it takes ([0-9]) messages")
 EVERYTHING = (1_000_000,)  # the capacity of a message without a limit
 
 # Whoever would wait longer for a turn of his own is told in a digest; what is critical is told soonest.
@@ -118,17 +115,6 @@ class Group:
             return any(row.due_at <= now or row.is_waiting for row in self.rows)
         fresh = (row for row in self.rows if row.severity == "critical" and not row.is_tried)
         return self.head.due_at <= now or any(row.due_at <= now for row in fresh)
-
-
-def waits_for(sends: int) -> str:
-    """Why a delivery waits that takes so many messages."""
-    return f"{WAITS}: it takes {sends} messages" if sends > 1 else WAITS
-
-
-def waited_for(why: str) -> int:
-    """How many messages it takes, where that was found out."""
-    found = _WAITS_FOR.search(why)
-    return int(found[1]) if found else 1
 
 
 def plan(

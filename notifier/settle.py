@@ -15,10 +15,10 @@ from notifier.attempts import complete, was_throttled
 from notifier.digests import UNSENT, settle_members
 from notifier.fallback import hold, tell_fallback
 from notifier.model import FINAL_STATES, Channel, Delivery
-from notifier.plan import waits_for
 from notifier.receipts import expect
 from notifier.recipients import QUOTA, TOLD, document, quota_words, waits_for_quota
 from notifier.retry import EXPIRED, Tried, Verdict, after, queue_again, wait_for
+from notifier.waiting import waits_for
 
 OPEN = text("deliveries.state in ('pending','retrying','sending')")  # literally, as the partial index says
 GONE = "the channel was deleted while this was on its way"

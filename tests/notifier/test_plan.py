@@ -7,7 +7,8 @@ import pytest
 
 from channels.base import Limit
 from notifier.pace import Book, Lane, Pace, Send
-from notifier.plan import Candidate, Merge, Plan, plan, waited_for, waits_for
+from notifier.plan import Candidate, Merge, Plan, plan
+from notifier.waiting import waited_for, waits_for
 
 NOW = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=40)
