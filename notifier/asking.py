@@ -22,7 +22,7 @@ from notifier.digests import MEMBERS_BECOME, settle_members
 from notifier.model import Attempt, Delivery, Receipt
 from notifier.receipts import BUSY, Question
 from notifier.recipients import TOLD, Audience, awaited, document, merge, parsed
-from notifier.retry import NOBODY, Tried, Verdict, after_receipts
+from notifier.retry import NOBODY, UNHEARD, Tried, Verdict, after_receipts
 from notifier.secretbox import WrongKeyError
 from notifier.sending import Tools
 from notifier.settle import close
@@ -30,6 +30,7 @@ from notifier.settle import close
 ASKERS = 16
 SHARE = ASKERS // 4
 POLL_S = 1.0
+PATIENCE = 2  # looks that say nothing of a lost call, and the next one is called
 RENEW_AFTER_S = 1.5
 MOVABLE = (
     "accepted",
@@ -163,14 +164,17 @@ def note(session: Session, heard: Heard, now: datetime) -> set[int]:
     known = parsed(row.recipients)
     fresh = news(known, heard.said)
     recipients = merge(known, fresh)
+    # A test is of those to whom it was sent.
+    audience = replace(heard.audience, order=()) if row.trigger == TEST else heard.audience
+    if row.state == "unknown" and asked.looks + 1 >= PATIENCE:
+        recipients = audience.past(recipients)
     receipts.look_again(session, receipt, heard.times, recipients, now)
-    if not fresh:
+    if recipients == known:
         return set()
     row.recipients = [document(one) for one in recipients]
-    # A test is of those to whom it was sent.
-    audience = replace(heard.audience, order=()) if row.trigger == "test" else heard.audience
     found = Finding(audience, fresh, recipients)
-    _log(session, row, heard, found, now)
+    if fresh:
+        _log(session, row, heard, found, now)
     return _move(session, row, found, now)
 
 
@@ -210,6 +214,8 @@ class Finding:
 
     @property
     def why(self) -> str:
+        if not self.fresh:
+            return UNHEARD
         words = NOBODY if self.audience.is_sequential else NOT_TOLD
         return (
             f"{words}: {', '.join(f'{one.to} ({one.code})' for one in self.refused)}" if self.refused else ""

@@ -15,6 +15,7 @@ NOT_SENT = "not_sent"  # as adapters say it: nothing of it has left
 QUOTA = "quota"
 LONGEST_WAIT = timedelta(minutes=10)  # for one number, where there is a fallback
 NO_WORD, UNDER_WAY = "no_word", "under_way"
+SILENT = "silent"  # of a lost call: asked about, and nothing was said
 
 _Ranks: TypeAlias = tuple[str, ...]
 
@@ -85,7 +86,17 @@ class Audience:
     def waits_for(self, one: Recipient) -> bool:
         """Whether the next one is called only once it is known what became of a call whose answer was lost.
         Where nobody can say that he is called at once: that is no repeat to the first."""
-        return one.outcome is Outcome.AMBIGUOUS and not self.resends and self.asks
+        is_open = one.outcome is Outcome.AMBIGUOUS and one.code != SILENT
+        return is_open and not self.resends and self.asks
+
+    def past(self, recipients: Sequence[Recipient]) -> tuple[Recipient, ...]:
+        """The same where the provider was asked and said nothing: if others are left to be called, nobody
+        waits for a word on the lost call any longer."""
+        silent = tuple(
+            replace(one, code=SILENT) if self.is_sequential and self.waits_for(one) else one
+            for one in recipients
+        )
+        return silent if self.left(silent) else tuple(recipients)
 
     def outcome(self, answer: Answer, recipients: Sequence[Recipient]) -> Outcome:
         """Of the whole message: told when every one is, or by phone as soon as anybody is."""

@@ -21,6 +21,7 @@ NOT_REPEATED = "the answer was lost, and this kind of message is not repeated"
 EXPIRED = "nothing got through before it was too old"
 NEVER_HAD = "the provider never had it"
 NOBODY = "nobody answered"
+UNHEARD = "the provider does not say what became of the call"
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,31 @@ def test_where_nobody_can_be_asked_a_lost_call_goes_on_to_the_next_at_once(
     assert not any(attempt.possible_duplicate for attempt in house.attempts(one))
 
 
+def test_a_lost_call_of_which_nothing_is_heard_goes_on_to_the_next(
+    house: "House", exchange: Exchange
+) -> None:
+    exchange.lost.append(True)
+    exchange.is_mute = True
+    (one,) = house.alert(phone(house, exchange))
+    with house.working():
+        house.told(one, state="accepted")
+        assert outcomes(house, one) == {ANN: ("ambiguous", "silent"), BEN: ("accepted", "OK")}
+        exchange.fates |= {ANN: "delivered"}
+        exchange.is_mute = False
+        house.told(one)
+    assert exchange.called() == [ANN, BEN]
+    assert not any(attempt.possible_duplicate for attempt in house.attempts(one))
+
+
+def test_when_nothing_is_heard_of_the_last_call_it_stays_unknown(house: "House", exchange: Exchange) -> None:
+    exchange.lost.append(True)
+    exchange.is_mute = True
+    (one,) = house.alert(phone(house, exchange, ANN))
+    with house.working():
+        house.until(lambda: len(exchange.asked) == 4 and not questions(house))
+    assert (house.states([one]), exchange.called()) == (["unknown"], [ANN])
+
+
 def test_when_all_calls_are_lost_it_is_unknown(house: "House", exchange: Exchange) -> None:
     exchange.lost += [True, True]
     (one,) = house.alert(phone(house, exchange, asks=False))

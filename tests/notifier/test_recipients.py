@@ -158,3 +158,13 @@ def test_rows_keep_all_of_a_recipient() -> None:
     one = Recipient("a", O.ACCEPTED, "OK", "biz-1")
     assert parsed([document(one)]) == (one,)
     assert parsed([{"to": "a", "outcome": "accepted", "code": None}]) == (Recipient("a", O.ACCEPTED),)
+
+
+def test_nobody_waits_for_ever_for_a_word_on_a_lost_call() -> None:
+    lost = tuple(told(a=O.AMBIGUOUS))
+    past = PHONE.past(lost)
+    assert (PHONE.left(lost), PHONE.left(past)) == (frozenset(), {"b", "c"})
+    assert PHONE.outcome(Answer(O.AMBIGUOUS), past) is O.TEMPORARY
+    alone = Audience(("a",), is_sequential=True, resends=False)
+    assert alone.past(lost) == lost
+    assert SMS.past(lost) == lost
