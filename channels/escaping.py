@@ -31,7 +31,7 @@ _SCHEME = re.compile(
 _HOST = re.compile(
     r"(?i)(?<=[\w\u0080-\uffff-])\.(?=(?:com|cn|net|org|gov|edu|io|cc|co|me|tv|top|xyz|info|biz|vip|app|dev|ai|site|online"
     r"|shop|store|club|tech|fun|live|work|link|click|icu|ltd|pro|mobi|asia|hk|tw|jp|kr|sg|uk|us|eu|de|fr|ru|in|tk"
-    r"|ml|ga|cf|gq|pw|ly|gl|gg|sh|to|is|im|la|so|zip|mov)(?![\w-]))|(?<=www)\.|(?<=\w)\.(?=[a-z]{2,}[:/][\w/])"
+    r"|ml|ga|cf|gq|pw|ly|gl|gg|sh|to|is|im|la|so|zip|mov)(?![^\W_]|-))|(?<=www)\.|(?<=\w)\.(?=[a-z]{2,}[:/][\w/])"
 )
 SHORTEST_PHONE = 7
 _PHONE = re.compile(

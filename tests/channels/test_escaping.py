@@ -83,6 +83,7 @@ def test_lark(text, expected):
     [
         pytest.param("see https://evil.com/x?y", f"see https{GAP}://evil{GAP}.com/x?y", id="url"),
         pytest.param("evil.com, a.b.cn", f"evil{GAP}.com, a.b{GAP}.cn", id="names-under-usual-top-levels"),
+        pytest.param("evil.com__x", f"evil{GAP}.com__x", id="a-name-before-an-underscore"),
         pytest.param("www.evil.example", f"www{GAP}.evil.example", id="www"),
         pytest.param("evil.party/login", f"evil{GAP}.party/login", id="any-name-with-a-path"),
         pytest.param("mailto:x tel:1", f"mailto{GAP}:x tel{GAP}:1", id="schemes"),

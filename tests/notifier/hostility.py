@@ -7,6 +7,7 @@ import email
 import email.policy
 import json
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -229,8 +230,8 @@ class _Look:
             return
         if not 1 <= len(text) <= 350:
             yield f"{len(text)} characters"
-        odd = {char for char in text if not (char.isalnum() or char in _SPOKEN_MARKS)}
-        if {char for char in odd if not re.match(r"\w|[\u0300-\uffff]", char)}:
+        words = (char for char in text if not (char.isalnum() or char in _SPOKEN_MARKS))
+        if odd := {char for char in words if unicodedata.category(char)[0] != "M"}:
             yield f"symbols that nobody speaks: {odd}"
 
     def _plain_text(self, part: Part) -> Iterator[str]:
