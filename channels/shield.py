@@ -96,7 +96,10 @@ class Shielded(Adapter):
 def is_sound(limit: Any) -> bool:
     """Whether it is a limit under which anything could ever be sent."""
     kinds = (type(limit.count), type(limit.per)) if isinstance(limit, Limit) else ()
-    return kinds == (int, timedelta) and limit.count >= 1 and limit.per > timedelta(0)
+    if kinds != (int, timedelta) or not (limit.until is None or isinstance(limit.until, datetime)):
+        return False
+    is_aware = limit.until is None or limit.until.tzinfo is not None
+    return is_aware and limit.count >= 1 and limit.per > timedelta(0)
 
 
 class _Trial:
