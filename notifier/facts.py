@@ -27,7 +27,7 @@ from notifier.wording import (
     text,
 )
 
-MAX_TEXT = 60_000
+MAX_TEXT = 20_000
 MAX_EVIDENCE = 6
 MAX_LABELS = 20
 MAX_NODES = 8

@@ -18,7 +18,7 @@ from channels.graphemes import border
 LANGUAGES = ("zh", "en")
 MAX_LINE = 300
 MAX_TITLE = 120
-MAX_READ = 60_000  # characters of one value that are looked at at all
+MAX_READ = 20_000  # characters of one value that are looked at at all
 SIGNS = {"info": "🔵", "warning": "🟠", "error": "🔴", "critical": "🚨"}
 RESOLVED_SIGN = "🟢"
 RESOLVED = "resolved"
