@@ -121,8 +121,8 @@ def judged(response: Response, code: object, verdict: Verdict | None) -> Verdict
     """The provider's own word first; only a 2xx can be a success.
 
     `code` is its own, None where none could be read, and `verdict` what its table says of that. A code that
-    the table does not know is temporary. Without any, whoever stands between us and the provider may have
-    spoilt the answer after the message was taken, and what may have been taken is asked about, not repeated.
+    the table does not know is temporary, and so is what cannot be read (CONTRACT 3). A 5xx without any is a
+    gateway's: the message may have been taken before, so it is asked about and not repeated.
     """
     if verdict is not None and (verdict.outcome is not Outcome.ACCEPTED or 200 <= response.status < 300):
         return verdict
@@ -135,5 +135,4 @@ def judged(response: Response, code: object, verdict: Verdict | None) -> Verdict
         return BROKEN_OFF
     if verdict is not None:  # a success, and a status that says otherwise
         return UNSAID
-    is_word = code is not None or 400 <= response.status < 500  # a 4xx was turned away before it was sent
-    return TEMPORARY if is_word else UNREAD
+    return TEMPORARY if code is not None or response.status < 500 else UNREAD

@@ -170,7 +170,7 @@ def test_the_wait_that_twilio_asks_for(providers, send):
 @pytest.mark.parametrize("kind", [Sms, Phone])
 def test_what_cannot_be_read_is_no_success(providers, send, body, kind):
     providers.script("twilio", Scripted(201, body))
-    assert send(kind, to=[ANN]).outcome is Outcome.AMBIGUOUS
+    assert send(kind, to=[ANN]).outcome is Outcome.TEMPORARY
 
 
 def test_nobody_listens(send):
