@@ -6,8 +6,10 @@ The first row that fits counts. An answer that fits none is no success: it is tr
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from channels.answers import Verdict
+from channels.base import Outcome
 
 
 @dataclass(frozen=True)
@@ -27,3 +29,18 @@ def look_up(table: Sequence[Row], code: int, said: str) -> Verdict | None:
     """The verdict on an answer; None where the table does not know it."""
     words = said.lower()
     return next((row.verdict for row in table if row.fits(code, words)), None)
+
+
+def broken(hint: str) -> Verdict:
+    """The channel itself is at fault; `hint` tells its owner what to mend."""
+    return Verdict(Outcome.CHANNEL_BROKEN, hint=hint)
+
+
+def refused(hint: str) -> Verdict:
+    """This message cannot be told so."""
+    return Verdict(Outcome.REFUSED, hint=hint)
+
+
+def throttled(wait: timedelta) -> Verdict:
+    """Too fast; the same wait however often it is said."""
+    return Verdict(Outcome.THROTTLED, retry_after=wait, repeated_after=wait)

@@ -7,6 +7,7 @@ from typing import Any
 
 from channels.answers import REFUSED, TEMPORARY, TOO_LONG, Verdict
 from channels.base import Outcome, Recipient, Sent
+from channels.outcomes import broken, throttled
 from channels.telecom.base import PHONE, SMS
 from channels.telecom.exchange import ACCEPTED
 
@@ -14,31 +15,23 @@ HOUR = timedelta(hours=1)
 NEVER_AFTER = timedelta(minutes=5)  # what is not in its books by then did not arrive
 
 
-def _broken(hint: str) -> Verdict:
-    return Verdict(Outcome.CHANNEL_BROKEN, hint=hint)
-
-
-def _throttled(wait: timedelta) -> Verdict:
-    return Verdict(Outcome.THROTTLED, retry_after=wait, repeated_after=wait)
-
-
-PERMISSION = _broken("the RAM user lacks AliyunDysmsFullAccess or AliyunDyvmsFullAccess")
-BALANCE = _broken("the account has no money left")
-PRODUCT = _broken("the account has not opened this service")
-ACCOUNT = _broken("the account behind access_key_id does not exist or is suspended")
-KEY_ID = _broken("access_key_id is wrong or disabled")
-KEY_SECRET = _broken("access_key_secret is wrong")
-CLOCK = _broken("this machine's clock is off")
-SIGN = _broken("sign_name is not an approved signature of this account")
-TEMPLATE = _broken("template_id is not an approved template of this account")
-PARAMS = _broken("params do not fit the template's variables")
-MAINLAND = _broken("Aliyun refuses senders outside mainland China")
-SCENE = _broken("sign_name is not for notifications")
-ABROAD = _broken("the template is for numbers outside mainland China only")
-SHOWN = _broken("called_show_number is not a number of this account")
-RATE = _throttled(timedelta(seconds=5))
-QUOTA = _throttled(HOUR)
-QUIET = _throttled(timedelta(minutes=10))  # tried until the call is too old; others are called meanwhile
+PERMISSION = broken("the RAM user lacks AliyunDysmsFullAccess or AliyunDyvmsFullAccess")
+BALANCE = broken("the account has no money left")
+PRODUCT = broken("the account has not opened this service")
+ACCOUNT = broken("the account behind access_key_id does not exist or is suspended")
+KEY_ID = broken("access_key_id is wrong or disabled")
+KEY_SECRET = broken("access_key_secret is wrong")
+CLOCK = broken("this machine's clock is off")
+SIGN = broken("sign_name is not an approved signature of this account")
+TEMPLATE = broken("template_id is not an approved template of this account")
+PARAMS = broken("params do not fit the template's variables")
+MAINLAND = broken("Aliyun refuses senders outside mainland China")
+SCENE = broken("sign_name is not for notifications")
+ABROAD = broken("the template is for numbers outside mainland China only")
+SHOWN = broken("called_show_number is not a number of this account")
+RATE = throttled(timedelta(seconds=5))
+QUOTA = throttled(HOUR)
+QUIET = throttled(timedelta(minutes=10))  # tried until the call is too old; others are called meanwhile
 
 # [texts] help.aliyun.com/document_detail/101346.html, [calls] help.aliyun.com/document_detail/178344.html,
 # [both] of them, with HTTP 200. The gateway's own come with 4xx and 5xx: [openapi]
@@ -136,7 +129,7 @@ def verdict(kind: str, code: str | None, said: str) -> Verdict | None:
     if code == FLOW:
         fits = (wait for words, wait in LEVELS if re.search(words, said, re.IGNORECASE))
         wait = next(fits, timedelta(minutes=20))
-        return _throttled(wait)
+        return throttled(wait)
     if code is not None and code.startswith("Throttling."):
         return COMMON["Throttling"]
     return TABLES[kind].get(code or "")

@@ -4,25 +4,17 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from channels.answers import REFUSED, TEMPORARY, TOO_LONG, Verdict
-from channels.base import Outcome
+from channels.outcomes import broken, throttled
 from channels.telecom.exchange import ACCEPTED
 
 SUCCESS = "1000"
 
 
-def _broken(hint: str) -> Verdict:
-    return Verdict(Outcome.CHANNEL_BROKEN, hint=hint)
-
-
-def _throttled(wait: timedelta) -> Verdict:
-    return Verdict(Outcome.THROTTLED, retry_after=wait, repeated_after=wait)
-
-
-KEYS = _broken("access_key_id or access_key_secret is wrong, or this address is not on the IP list")
-ACCOUNT = _broken("the account may not send texts: it is closed, in debt or has not opened the service")
-SIGN = _broken("sign_name is not the id of an approved signature: sms-sign…")
-TEMPLATE = _broken("template_id is not the id of an approved template: sms-tmpl-…")
-PARAMS = _broken("params do not fit the template's variables")
+KEYS = broken("access_key_id or access_key_secret is wrong, or this address is not on the IP list")
+ACCOUNT = broken("the account may not send texts: it is closed, in debt or has not opened the service")
+SIGN = broken("sign_name is not the id of an approved signature: sms-sign…")
+TEMPLATE = broken("template_id is not the id of an approved template: sms-tmpl-…")
+PARAMS = broken("params do not fit the template's variables")
 BLOCKED = REFUSED  # the number is on a black list or complained
 
 # Of a request and of each number in it: cloud.baidu.com/doc/SMS/s/zjwvxry6e
@@ -43,7 +35,7 @@ TEXTS: Mapping[str, Verdict] = {
     "4508": TOO_LONG,  # over 600 characters with the template's own
     "4511": REFUSED,  # too many numbers
     "4512": REFUSED,
-    "4518": _broken("endpoint is not that of Baidu's SMS service"),
+    "4518": broken("endpoint is not that of Baidu's SMS service"),
     "4601": PARAMS,
     "4602": TEMPLATE,
     "4603": TEMPLATE,
@@ -51,7 +43,7 @@ TEXTS: Mapping[str, Verdict] = {
     "4606": TOO_LONG,
     "4607": TEMPLATE,
     "4608": REFUSED,  # brackets in a value
-    "4609": _broken("signature and template are for different countries"),
+    "4609": broken("signature and template are for different countries"),
     "4610": PARAMS,
     "4641": BLOCKED,
     "4642": BLOCKED,
@@ -81,14 +73,14 @@ PLATFORM: Mapping[str, Verdict] = {
     "B:00016": ACCOUNT,
     "B:00017": TEMPORARY,
     "B:00018": ACCOUNT,
-    "B:00019": _throttled(timedelta(minutes=10)),
-    "B:00027": _throttled(timedelta(minutes=1)),
+    "B:00019": throttled(timedelta(minutes=10)),
+    "B:00027": throttled(timedelta(minutes=1)),
     "B:00028": TEMPORARY,
     "B:00033": BLOCKED,
     "B:00034": BLOCKED,
     "B:00035": BLOCKED,
-    "S:00193": _throttled(timedelta(minutes=10)),
-    "S:00194": _throttled(timedelta(minutes=20)),  # the hour's limit; its window slides
+    "S:00193": throttled(timedelta(minutes=10)),
+    "S:00194": throttled(timedelta(minutes=20)),  # the hour's limit; its window slides
 }
 
 # The gateway in front of every service: cloud.baidu.com/doc/Reference/s/Bjz3uz3qj-en
@@ -97,7 +89,7 @@ GATEWAY: Mapping[str, Verdict] = {
     "InvalidAccessKeyId": KEYS,
     "InvalidHTTPAuthHeader": KEYS,
     "SignatureDoesNotMatch": KEYS,
-    "RequestExpired": _broken("this machine's clock is off"),
+    "RequestExpired": broken("this machine's clock is off"),
     "OptInRequired": ACCOUNT,
     "InappropriateJSON": REFUSED,
     "MalformedJSON": REFUSED,

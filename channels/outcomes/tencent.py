@@ -11,35 +11,24 @@ from types import MappingProxyType
 
 from channels.answers import REFUSED, TEMPORARY, TOO_LONG, Verdict
 from channels.base import Outcome
+from channels.outcomes import broken, refused, throttled
 from channels.telecom.base import PHONE, SMS
 from channels.telecom.exchange import ACCEPTED
 
 HOUR = timedelta(hours=1)
 
 
-def _broken(hint: str) -> Verdict:
-    return Verdict(Outcome.CHANNEL_BROKEN, hint=hint)
-
-
-def _refused(hint: str) -> Verdict:
-    return Verdict(Outcome.REFUSED, hint=hint)
-
-
-def _throttled(wait: timedelta) -> Verdict:
-    return Verdict(Outcome.THROTTLED, retry_after=wait, repeated_after=wait)
-
-
-KEY = _broken("secret_id or secret_key is wrong or disabled")
-CLOCK = _broken("this machine's clock is off by more than five minutes")
-PERMISSION = _broken("the CAM user may not send: grant QcloudSMSFullAccess or QcloudVMSFullAccess")
-APP = _broken("app_id is not an application of this account")
-SIGN = _broken("sign_name is not an approved signature of this account")
-TEMPLATE = _broken("template_id is not an approved template of this account")
-PARAMS = _broken("params do not fit the template's variables")
-BALANCE = _broken("the package is used up or the account is in arrears")
-ORIGIN = _broken("this machine's address is not in the list set in the console")
-PLACE = _refused("the template or the account is not for numbers of this country")
-REQUESTS = _throttled(timedelta(seconds=5))
+KEY = broken("secret_id or secret_key is wrong or disabled")
+CLOCK = broken("this machine's clock is off by more than five minutes")
+PERMISSION = broken("the CAM user may not send: grant QcloudSMSFullAccess or QcloudVMSFullAccess")
+APP = broken("app_id is not an application of this account")
+SIGN = broken("sign_name is not an approved signature of this account")
+TEMPLATE = broken("template_id is not an approved template of this account")
+PARAMS = broken("params do not fit the template's variables")
+BALANCE = broken("the package is used up or the account is in arrears")
+ORIGIN = broken("this machine's address is not in the list set in the console")
+PLACE = refused("the template or the account is not for numbers of this country")
+REQUESTS = throttled(timedelta(seconds=5))
 
 # HTTP 200 with Response.Error: cloud.tencent.com/document/api/382/52075.
 COMMON: Mapping[str, Verdict] = {
@@ -60,7 +49,7 @@ COMMON: Mapping[str, Verdict] = {
     "InvalidRequest": REFUSED,
     "IpInBlacklist": ORIGIN,
     "IpNotInWhitelist": ORIGIN,
-    "LimitExceeded": _throttled(HOUR),
+    "LimitExceeded": throttled(HOUR),
     "MissingParameter": REFUSED,
     "NoSuchProduct": REFUSED,
     "NoSuchVersion": REFUSED,
@@ -76,22 +65,20 @@ COMMON: Mapping[str, Verdict] = {
     "UnknownParameter": REFUSED,
     "UnsupportedOperation": REFUSED,
     "UnsupportedProtocol": REFUSED,
-    "UnsupportedRegion": _broken("region offers no such service: leave it out, or give ap-guangzhou"),
+    "UnsupportedRegion": broken("region offers no such service: leave it out, or give ap-guangzhou"),
 }
 
 # Of the request, and of each number in SendStatusSet: cloud.tencent.com/document/api/382/59177
 TEXTS: Mapping[str, Verdict] = {
     "Ok": ACCEPTED,  # accepted, not delivered: the receipt tells
-    "FailedOperation.ContainSensitiveWord": _refused("a word in it is forbidden"),
+    "FailedOperation.ContainSensitiveWord": refused("a word in it is forbidden"),
     "FailedOperation.FailResolvePacket": REFUSED,
     "FailedOperation.InsufficientBalanceInSmsPackage": BALANCE,
     "FailedOperation.JsonParseFail": REFUSED,
-    "FailedOperation.MarketingSendTimeConstraint": _broken(
-        "the template is for marketing, not notifications"
-    ),
+    "FailedOperation.MarketingSendTimeConstraint": broken("the template is for marketing, not notifications"),
     "FailedOperation.OtherError": TEMPORARY,
     "FailedOperation.ParametersOtherError": TEMPORARY,
-    "FailedOperation.PhoneNumberInBlacklist": _refused("the person, or the carrier, has blocked it"),
+    "FailedOperation.PhoneNumberInBlacklist": refused("the person, or the carrier, has blocked it"),
     "FailedOperation.PhoneNumberParseFail": REFUSED,
     "FailedOperation.ProhibitSubAccountUse": PERMISSION,
     "FailedOperation.SignatureIncorrectOrUnapproved": SIGN,
@@ -106,7 +93,7 @@ TEXTS: Mapping[str, Verdict] = {
     "InternalError.JsonParseFail": TEMPORARY,
     "InternalError.OtherError": TEMPORARY,
     "InternalError.ParseBackendResponseFail": TEMPORARY,
-    "InternalError.RequestTimeException": _broken("this machine's clock is off by more than ten minutes"),
+    "InternalError.RequestTimeException": broken("this machine's clock is off by more than ten minutes"),
     "InternalError.RestApiInterfaceNotExist": REFUSED,
     "InternalError.SendAndRecvFail": TEMPORARY,
     "InternalError.SigFieldMissing": KEY,
@@ -115,29 +102,29 @@ TEXTS: Mapping[str, Verdict] = {
     "InternalError.UnknownError": TEMPORARY,
     "InvalidParameter.AppidAndBizId": APP,
     "InvalidParameter.InvalidParameters": REFUSED,
-    "InvalidParameter.DirtyWordFound": _refused("a word in it is forbidden"),
+    "InvalidParameter.DirtyWordFound": refused("a word in it is forbidden"),
     "InvalidParameterValue.ContentLengthLimit": TOO_LONG,
     "InvalidParameterValue.IncorrectPhoneNumber": REFUSED,
-    "InvalidParameterValue.ProhibitedUseUrlInTemplateParameter": _refused("no URL may stand in params"),
+    "InvalidParameterValue.ProhibitedUseUrlInTemplateParameter": refused("no URL may stand in params"),
     "InvalidParameterValue.SdkAppIdNotExist": APP,
-    "InvalidParameterValue.TemplateParameterFormatError": _broken("the template is for codes of digits"),
-    "InvalidParameterValue.TemplateParameterLengthLimit": _refused(
+    "InvalidParameterValue.TemplateParameterFormatError": broken("the template is for codes of digits"),
+    "InvalidParameterValue.TemplateParameterLengthLimit": refused(
         "accounts of 2024 and later may have variables of 6 characters only: shorten params in the template"
     ),
     "InvalidParameterValue.UnsupportedTemplateVariable": TEMPLATE,
-    "LimitExceeded.AppCountryOrRegionDailyLimit": _throttled(HOUR),
+    "LimitExceeded.AppCountryOrRegionDailyLimit": throttled(HOUR),
     "LimitExceeded.AppCountryOrRegionInBlacklist": PLACE,
-    "LimitExceeded.AppDailyLimit": _throttled(HOUR),
-    "LimitExceeded.AppGlobalDailyLimit": _throttled(HOUR),
-    "LimitExceeded.AppMainlandChinaDailyLimit": _throttled(HOUR),
-    "LimitExceeded.DailyLimit": _throttled(HOUR),
-    "LimitExceeded.DeliveryFrequencyLimit": _throttled(timedelta(minutes=1)),
+    "LimitExceeded.AppDailyLimit": throttled(HOUR),
+    "LimitExceeded.AppGlobalDailyLimit": throttled(HOUR),
+    "LimitExceeded.AppMainlandChinaDailyLimit": throttled(HOUR),
+    "LimitExceeded.DailyLimit": throttled(HOUR),
+    "LimitExceeded.DeliveryFrequencyLimit": throttled(timedelta(minutes=1)),
     "LimitExceeded.GlobalSmsSendingRateLimit": REQUESTS,
     "LimitExceeded.PhoneNumberCountLimit": REFUSED,
-    "LimitExceeded.PhoneNumberDailyLimit": _throttled(HOUR),
-    "LimitExceeded.PhoneNumberOneHourLimit": _throttled(HOUR),
-    "LimitExceeded.PhoneNumberSameContentDailyLimit": _throttled(HOUR),
-    "LimitExceeded.PhoneNumberThirtySecondLimit": _throttled(timedelta(seconds=30)),
+    "LimitExceeded.PhoneNumberDailyLimit": throttled(HOUR),
+    "LimitExceeded.PhoneNumberOneHourLimit": throttled(HOUR),
+    "LimitExceeded.PhoneNumberSameContentDailyLimit": throttled(HOUR),
+    "LimitExceeded.PhoneNumberThirtySecondLimit": throttled(timedelta(seconds=30)),
     "MissingParameter.EmptyPhoneNumberSet": REFUSED,
     "UnauthorizedOperation.IndividualUserMarketingSmsPermissionDeny": PERMISSION,
     "UnauthorizedOperation.RequestIpNotInWhitelist": ORIGIN,
@@ -156,18 +143,18 @@ TEXTS: Mapping[str, Verdict] = {
 CALLS: Mapping[str, Verdict] = {
     "Ok": ACCEPTED,  # ours: a CallId was given; only a callback tells whether anybody answered
     "FailedOperation.AccessUpstreamTimeout": TEMPORARY,
-    "FailedOperation.ContainSensitiveWord": _refused("a word in it is forbidden"),
+    "FailedOperation.ContainSensitiveWord": refused("a word in it is forbidden"),
     "FailedOperation.FailResolvePacket": REFUSED,
     "FailedOperation.InsufficientBalanceInVoicePackage": BALANCE,
     "FailedOperation.InvalidJsonParameters": REFUSED,
     "FailedOperation.InvalidParameters": REFUSED,
     "FailedOperation.JsonParseFail": REFUSED,
     "FailedOperation.ParametersOtherError": TEMPORARY,
-    "FailedOperation.PhonenumberUnappliedOrExpired": _broken("the account has no number to call from"),
+    "FailedOperation.PhonenumberUnappliedOrExpired": broken("the account has no number to call from"),
     "FailedOperation.TemplateIncorrectOrUnapproved": TEMPLATE,
     "FailedOperation.TemplateUnapprovedOrNotExist": TEMPLATE,
     "InternalError.AccessUpstreamTimeout": TEMPORARY,
-    "InternalError.RequestTimeException": _broken("this machine's clock is off by more than ten minutes"),
+    "InternalError.RequestTimeException": broken("this machine's clock is off by more than ten minutes"),
     "InternalError.RestApiInterfaceNotExist": REFUSED,
     "InternalError.SigVerificationFail": KEY,
     "InternalError.SsoSendRecvFail": TEMPORARY,
@@ -176,7 +163,7 @@ CALLS: Mapping[str, Verdict] = {
     "InvalidParameterValue.ContentLengthLimit": TOO_LONG,
     "InvalidParameterValue.SdkAppidNotExist": APP,
     # A number's own quota, by night one call: whoever is next in the list is called meanwhile.
-    "LimitExceeded.DeliveryFrequencyLimit": _throttled(timedelta(minutes=10)),
+    "LimitExceeded.DeliveryFrequencyLimit": throttled(timedelta(minutes=10)),
     "UnauthorizedOperation.SdkAppidIsDisabled": APP,
     "UnauthorizedOperation.ServiceSuspendDueToArrears": BALANCE,
     "UnauthorizedOperation.VoiceSdkAppidVerifyFail": APP,

@@ -9,27 +9,15 @@ from datetime import timedelta
 
 from channels.answers import REFUSED, TEMPORARY, TOO_LONG, Verdict
 from channels.base import Outcome
+from channels.outcomes import broken, refused, throttled
 
-
-def _broken(hint: str) -> Verdict:
-    return Verdict(Outcome.CHANNEL_BROKEN, hint=hint)
-
-
-def _refused(hint: str) -> Verdict:
-    return Verdict(Outcome.REFUSED, hint=hint)
-
-
-def _throttled(wait: timedelta) -> Verdict:
-    return Verdict(Outcome.THROTTLED, retry_after=wait, repeated_after=wait)
-
-
-SOON, LATER = _throttled(timedelta(seconds=5)), _throttled(timedelta(hours=1))
+SOON, LATER = throttled(timedelta(seconds=5)), throttled(timedelta(hours=1))
 UNKNOWN = Verdict(Outcome.AMBIGUOUS, hint="Twilio failed on the way: it may have sent it")
-ACCOUNT = _broken("the account is suspended, closed or out of money")
-KEYS = _broken("account_sid or auth_token is wrong")
-TRIAL = _refused("a trial account reaches verified numbers only")
-SENDER = _broken("from is not a number of this account that can do this")
-COUNTRY = _refused("the account may not reach this country: see Geo Permissions in the console")
+ACCOUNT = broken("the account is suspended, closed or out of money")
+KEYS = broken("account_sid or auth_token is wrong")
+TRIAL = refused("a trial account reaches verified numbers only")
+SENDER = broken("from is not a number of this account that can do this")
+COUNTRY = refused("the account may not reach this country: see Geo Permissions in the console")
 
 TABLE: Mapping[int, Verdict] = {
     # The account
@@ -37,8 +25,8 @@ TABLE: Mapping[int, Verdict] = {
     10002: ACCOUNT,  # a trial account lacks this feature
     20003: KEYS,
     20005: ACCOUNT,
-    20006: _broken("the key may not do this"),
-    20008: _broken("test credentials send nothing"),
+    20006: broken("the key may not do this"),
+    20008: broken("test credentials send nothing"),
     20403: ACCOUNT,
     20404: KEYS,  # of POST: the account in the path does not exist
     63018: SOON,  # the channel's rate
@@ -64,10 +52,10 @@ TABLE: Mapping[int, Verdict] = {
     21606: SENDER,
     21607: SENDER,
     21608: TRIAL,
-    21610: _refused("the person has answered STOP to this sender"),
+    21610: refused("the person has answered STOP to this sender"),
     21611: SOON,  # this sender's queue is full
-    21612: _refused("no way from this sender to this number"),
-    21614: _refused("not a mobile number"),
+    21612: refused("no way from this sender to this number"),
+    21614: refused("not a mobile number"),
     21617: TOO_LONG,
     21619: REFUSED,
     21659: SENDER,
@@ -85,7 +73,7 @@ TABLE: Mapping[int, Verdict] = {
     21210: SENDER,
     21214: REFUSED,
     21215: COUNTRY,
-    21216: _refused("Twilio blocks calls to this number"),
+    21216: refused("Twilio blocks calls to this number"),
     21217: REFUSED,
     21219: TRIAL,
     13223: REFUSED,
