@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TypeVar
 
 import structlog
@@ -16,6 +15,7 @@ from channels.transport import Network
 from notifier import faultpoints, meters, metrics, retry
 from notifier.attempts import Intent, Written, complete, intend
 from notifier.clock import utcnow
+from notifier.errors import kind_and_place
 from notifier.leases import Leases
 from notifier.messages import Made, make
 from notifier.model import FINAL_STATES
@@ -59,7 +59,7 @@ def send(tools: Tools, task: Task) -> frozenset[int]:
         return sending.run()
     except Exception as error:  # noqa: BLE001  a border: one message must not take its sender with it
         # No traceback: an error's own words may hold a secret.
-        log.error("sending_failed", delivery=task.row.id, kind=task.row.kind, why=_where(error))  # noqa: TRY400
+        log.error("sending_failed", delivery=task.row.id, kind=task.row.kind, why=kind_and_place(error))  # noqa: TRY400
         return sending.crashed(error)
     finally:
         tools.leases.let_go(task.row.id, task.token)
@@ -114,13 +114,13 @@ class _Sending:
         """If a send had begun, nobody knows whether it arrived; otherwise it is simply tried again."""
         is_known = self._attempt is None or self._answer is not None
         outcome = Outcome.TEMPORARY if is_known else Outcome.AMBIGUOUS
-        answer = Answer(outcome, code="internal_error", message=_where(error))
+        answer = Answer(outcome, code="internal_error", message=kind_and_place(error))
         try:
             if self._last is not None:  # it had ended; only the writing failed
                 return self._settle(*self._last)
             return self._settle(answer if is_known else self._roll.hear(answer, utcnow()))
         except Exception as again:  # noqa: BLE001  the same border: the lease runs out, and others take over
-            log.error("outcome_not_written", delivery=self._row.id, why=_where(again))  # noqa: TRY400
+            log.error("outcome_not_written", delivery=self._row.id, why=kind_and_place(again))  # noqa: TRY400
             return frozenset()
 
     def _left(self, made: Made) -> list[Part]:
@@ -283,12 +283,3 @@ class _Sending:
         if self._n == 1 and intent.part == 1:
             waited = (utcnow() - self._row.created_at).total_seconds()
             metrics.FIRST_SEND_S.labels(self._row.kind).observe(max(0.0, waited))
-
-
-def _where(error: Exception) -> str:
-    """Kind and place of an error; its own words may hold a secret."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f" in {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
-    return f"{type(error).__name__}{place}"

@@ -15,6 +15,7 @@ from pathlib import Path
 import typer
 
 from master.cli.errors import FAILED, REFUSED, CommandError, one_line
+from notifier.errors import kind_and_place
 
 # Baidu's CLI takes these bare or as --flag=true|false; the parser knows only flags with a value.
 BARE_FLAGS = frozenset(
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITTEN:
             _forget_output()
             _end(f"standard output: {error.strerror}", FAILED)
-        _end(f"an error of ours: {_where(error)} (FAULTCAST_TRACEBACK=1 shows more)", FAILED)
+        _end(f"an error of ours: {kind_and_place(error)} (FAULTCAST_TRACEBACK=1 shows more)", FAILED)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -75,15 +76,6 @@ def _end(message: str, code: int) -> None:
     with contextlib.suppress(BrokenPipeError):
         sys.stderr.write(f"faultcast: {one_line(message)}\n")
     sys.exit(code)
-
-
-def _where(error: Exception) -> str:
-    """Kind and place of an error; its own words may hold a secret."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f" in {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
-    return f"{type(error).__name__}{place}"
 
 
 def _settle_streams() -> None:
