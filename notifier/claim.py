@@ -3,7 +3,7 @@
 What waits for its turn is claimed by nobody, so it can still be merged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -84,6 +84,7 @@ class Claim:
         again_at: something waits for its turn, or for another worker's claim to end, until then.
         is_starved: something is due for which there is no thread.
         looked_at: channels.
+        meters: theirs, by channel.
         is_partial: there may be more of them than one claim looks at.
     """
 
@@ -94,6 +95,7 @@ class Claim:
     again_at: datetime | None = None
     is_starved: bool = False
     looked_at: set[str] = field(default_factory=set)
+    meters: Mapping[str, Sequence[str]] = field(default_factory=dict)
     is_partial: bool = False
 
     def look_again(self, moment: datetime) -> None:
@@ -116,6 +118,7 @@ class Claiming:
         channels = self._lock_due(shard, claim)
         claim.looked_at = {channel.id for channel in channels}
         claim.is_partial = len(channels) == MAX_CHANNELS
+        claim.meters = meters.of(self.session, claim.looked_at)
         for channel in channels:
             try:
                 self._channel(channel, claim)
@@ -154,7 +157,7 @@ class Claiming:
 
     def _send(self, channel: Channel, adapter: Adapter, rows: Sequence[Candidate], claim: Claim) -> None:
         room = min(self.slots.room(channel.id, len(claim.rows)), MAX_SENDS - len(claim.rows))
-        pace = self._pace(channel, adapter)
+        pace = self._pace(channel, adapter, claim.meters[channel.id])
         if pace is None:  # another worker counts just now
             claim.look_again(self.now + LOCKED_WAIT)
             return
@@ -166,9 +169,8 @@ class Claiming:
         self._wait(decided, rows, claim)
         claim.is_starved |= len(ids) == room
 
-    def _pace(self, channel: Channel, adapter: Adapter) -> Pace | None:
+    def _pace(self, channel: Channel, adapter: Adapter, names: Sequence[str]) -> Pace | None:
         start = max(self.now, channel.paused_until or self.now)
-        names = meters.of(self.session, [channel.id])[channel.id]
         limits = {meter: some for meter, some in meters.limits(adapter, names, self.now).items() if some}
         if not meters.lock(self.session, limits, wait=False):
             return None
@@ -207,7 +209,7 @@ class Claiming:
                 self.session.execute(update(Delivery), group)
         claim.look_again(min(decided.waits.values()))
 
-    def _recover(self, ids: Sequence[str], adapter: Adapter | None, claim: Claim) -> None:
+    def _recover(self, ids: Sequence[str], adapter: Adapter, claim: Claim) -> None:
         """Leases that ran out: their worker is lost, and perhaps what it sent is told."""
         lost = select(Delivery).where(
             Delivery.id.in_(ids), Delivery.state == "sending", Delivery.next_attempt_at <= self.now

@@ -105,6 +105,8 @@ def register(session: Session, channel_id: str, config: ChannelConfig) -> None:
 
 def of(session: Session, channel_ids: Collection[str]) -> dict[str, tuple[str, ...]]:
     """The meters of these channels."""
+    if not channel_ids:
+        return {}
     found: dict[str, list[str]] = {}
     rows = select(ChannelMeter).where(ChannelMeter.channel_id.in_(channel_ids))
     for row in session.scalars(rows.order_by(ChannelMeter.meter)):
