@@ -289,3 +289,8 @@ def valkey_url(valkey_server: str) -> str:
     with redis.Redis.from_url(valkey_server) as client:
         client.flushall()
     return valkey_server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The few slow files first: at the end they would keep one process busy and the other idle."""
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is None)

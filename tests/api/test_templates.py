@@ -86,7 +86,7 @@ def test_a_creation_that_is_repeated_is_done_once(admin: httpx.Client) -> None:
         pytest.param({"text": "{{ jobname }}"}, "text", "there is no fact `jobname`", id="a-name"),
         pytest.param({"text": "{{ job.name }}"}, "text", "a text has no `.name`", id="a-part-of-a-text"),
         pytest.param({"text": "{{ 1 // (steps_lost|length) }}"}, "text", "ZeroDivisionError", id="sometimes"),
-        pytest.param({"text": "{{ 'x' * 10 ** 9 }}"}, "text", "256 MB", id="memory"),
+        pytest.param({"text": "{{ 'x' * 10 ** 9 }}"}, "text", "takes more than", id="memory"),
         pytest.param({"text": "{% for i in range(9999) %}123456789{% endfor %}"}, "text", "65536", id="size"),
         pytest.param(
             {"text": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"},

@@ -1,6 +1,7 @@
 """Users' templates in a process of their own: what they may not do ends them, and nobody else."""
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,21 +61,31 @@ def test_what_it_makes(source: str, text: str) -> None:
         pytest.param("{{ '(' * 9 }}" + "{{" + "(" * 9000 + "}}", "RecursionError", id="brackets"),
         pytest.param("{% for n in range(90000) %}long {% endfor %}", "more than 65536", id="no-end"),
         pytest.param("{{ 'x' * 70000 }}", "more than 65536", id="one-long-value"),
-        pytest.param("{{ 'x' * 10 ** 9 }}", "256 MB", id="memory"),
-        pytest.param("{{ 'x' * 100000000 }}", "takes more than 1 s", id="a-hundred-megabytes"),
-        pytest.param("{{ '%99999999d' | format(1) }}", "takes more than 1 s", id="a-wide-format"),
-        pytest.param("{{ 'a' | center(90000000) }}", "the template takes more than", id="a-wide-centre"),
-        pytest.param(
-            "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
-            "takes more than 1 s",
-            id="loops-in-loops",
-        ),
-        pytest.param("{{ 7 ** 99999999 }}", "takes more than 1 s", id="a-power"),
     ],
 )
 def test_what_it_may_not_do_is_a_fault_and_harms_nobody(source: str, said: str) -> None:
-    began = time.monotonic()
     assert said in fault(source)
+    assert filled("{{ job }}") == "<a*b>"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("{{ 'x' * 10 ** 9 }}", id="memory"),
+        pytest.param("{{ 'x' * 100000000 }}", id="a-hundred-megabytes"),
+        pytest.param("{{ '%99999999d' | format(1) }}", id="a-wide-format"),
+        pytest.param("{{ 'a' | center(90000000) }}", id="a-wide-centre"),
+        pytest.param(
+            "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+            id="loops-in-loops",
+        ),
+        pytest.param("{{ 7 ** 99999999 }}", id="a-power"),
+    ],
+)
+def test_a_greedy_one_meets_a_cap_and_harms_nobody(source: str) -> None:
+    """Which of its caps, memory or one of the two times, a template meets first is the machine's to say."""
+    began = time.monotonic()
+    assert re.search("takes more than (1 s|256 MB)|takes too much memory", fault(source))
     assert filled("{{ job }}") == "<a*b>"
     assert time.monotonic() - began < 30
 
