@@ -44,6 +44,26 @@ class Node(Base):
     agent_seen_at: Mapped[datetime | None]
 
 
+class NodeSignal(Base):
+    """What somebody trusted says of a node, such as Alertmanager; `key` tells repeats of it by."""
+
+    __tablename__ = "node_signals"
+    __table_args__ = (UniqueConstraint("pool", "source", "key"), Index("node_signals_node", "node", "id"))
+    id: Mapped[str] = mapped_column(primary_key=True)
+    pool: Mapped[str]
+    node: Mapped[str]
+    source: Mapped[str]
+    key: Mapped[str]
+    name: Mapped[str]
+    status: Mapped[str]  # firing | resolved
+    severity: Mapped[str]
+    text: Mapped[str] = mapped_column(Text)
+    labels: Mapped[dict[str, Any]]
+    starts_at: Mapped[datetime]
+    ends_at: Mapped[datetime | None]
+    last_at: Mapped[datetime]
+
+
 class Job(Base):
     """What a user submitted. `spec` is the parsed creation, `fault_tolerance` the effective settings."""
 

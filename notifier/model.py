@@ -207,6 +207,7 @@ class Attempt(Base):
     recipients: Mapped[list[Any]]
     request: Mapped[str | None] = mapped_column(Text)
     response: Mapped[str | None] = mapped_column(Text)
+    claimed_at: Mapped[datetime | None]
 
 
 class ChannelMeter(Base):
@@ -251,6 +252,49 @@ class Template(Base):
     title: Mapped[str] = mapped_column(Text, default="")
     text: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime]
+
+
+class Silence(Base):
+    """Alerts that all of `matchers` ([{name, op, value}]) match are told to nobody for a time."""
+
+    __tablename__ = "silences"
+    __table_args__ = (Index("silences_pool", "pool", "ends_at"),)
+    id: Mapped[str] = mapped_column(primary_key=True)
+    pool: Mapped[str]
+    queue: Mapped[str] = mapped_column(default="")
+    matchers: Mapped[list[Any]]
+    starts_at: Mapped[datetime]
+    ends_at: Mapped[datetime]
+    comment: Mapped[str] = mapped_column(Text, default="")
+    created_by: Mapped[str]
+    created_at: Mapped[datetime]
+
+
+class Oncall(Base):
+    """Who has the turn, by day or week; its name stands wherever a channel's may."""
+
+    __tablename__ = "oncalls"
+    __table_args__ = (UniqueConstraint("pool", "queue", "name"),)
+    id: Mapped[str] = mapped_column(primary_key=True)
+    pool: Mapped[str]
+    queue: Mapped[str] = mapped_column(default="")
+    name: Mapped[str]
+    spec: Mapped[dict[str, Any]]
+    version: Mapped[int] = mapped_column(default=1)
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+
+
+class Followup(Base):
+    """What is to be done about an alert at a later moment, if it still matters then: escalate, remind, tell
+    what a silence kept back."""
+
+    __tablename__ = "followups"
+    alert_id: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(primary_key=True)  # escalate | remind | unsilence
+    n: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    spec: Mapped[dict[str, Any]]
+    due_at: Mapped[datetime] = mapped_column(index=True)
 
 
 class Shard(Base):
