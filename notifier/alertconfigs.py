@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
-from notifier.channels import lookup
+from notifier import audience
 from notifier.model import AlertConfig
 from notifier.problems import Problem, of_validation
 from notifier.rules import AlertConfigModel
@@ -67,12 +67,12 @@ def parsed_config(given: object, *, under: str = "alertConfig") -> AlertConfigMo
 def check_channels(
     session: Session, config: AlertConfigModel, pool: str, queue: str = "", *, under: str = ""
 ) -> None:
-    """Every channel that it names must be there, in the queue or else in the pool.
+    """Every channel or on-call list that it names must be there, in the queue or else in the pool.
 
     Raises:
-        Problem: names each place and the channel that is missing.
+        Problem: names each place and the name that is missing.
     """
-    known = lookup(session, pool, queue, set(config.channel_names()))
+    known = audience.known(session, (pool, queue), config.channel_names())
     errors = [
         (f"{under}.{where}" if under else where, f"there is no channel {name} in {_scope(pool, queue)}")
         for where, name in _named(config)

@@ -13,14 +13,15 @@ from sqlalchemy.orm import Session
 
 from notifier import faultpoints
 from notifier.failing import failing_key
-from notifier.fallback import tell_fallback
 from notifier.ids import new_id
 from notifier.items import ITEMS
 from notifier.model import Alert, Channel, Delivery
-from notifier.outbox import Telling, put
+from notifier.outbox import UNASKED, Telling, put
 from notifier.problems import conflict
 from notifier.routing import Named, rerouted, routed
 from notifier.rules import LASTS
+from notifier.silences import tell, wake_of
+from notifier.silencing import SILENCED
 from notifier.storage import insert_new
 
 FIRING, RESOLVED = "firing", "resolved"
@@ -81,7 +82,7 @@ def publish(session: Session, new: NewAlert, now: datetime) -> Published:
     Raises:
         Problem: a channel in `channels` or `fallback` does not exist.
     """
-    named = Named.find(session, (new.pool, new.queue), new.channels, new.fallback)
+    named = Named.find(session, (new.pool, new.queue), new.channels, new.fallback, now)
     for _ in range(ROUNDS):
         alert = _insert(session, new, now)
         if alert is not None:
@@ -217,19 +218,20 @@ def _expiry(new: NewAlert, now: datetime) -> datetime | None:
 
 def _tell(session: Session, alert: Alert, new: NewAlert, named: Named, now: datetime) -> Published:
     found = routed(session, alert, named, now, skip=new.skip_channel)
-    rows = [put(session, alert, channel, telling, now) for channel, telling in found.told]
-    alert.why = "; ".join(found.why)
-    return _published(session, alert, rows, now)
+    told = tell(session, alert, found.told, now)
+    for channel, telling in found.unasked:
+        put(session, alert, channel, telling, now)
+    alert.why = "; ".join([*found.why, *filter(None, [told.why])])
+    return _published(session, alert, told.rows, now)
 
 
 def _published(session: Session, alert: Alert, rows: Sequence[Delivery], now: datetime) -> Published:
-    """All deliveries of this telling, with those of fallbacks that speak for what is held."""
-    shards = {row.shard for row in rows if row.state == "pending"}
-    for row in rows:
-        if row.state == "held":
-            shards |= tell_fallback(session, row, now)
+    """What is or will be told, with the deliveries of fallbacks that speak for what is held."""
+    shards = wake_of(session, rows, now)
     session.flush()
-    same = select(Delivery.id).where(Delivery.alert_id == alert.id, Delivery.status == alert.status)
+    same = select(Delivery.id).where(
+        Delivery.alert_id == alert.id, Delivery.status == alert.status, Delivery.state.not_in(UNTOLD)
+    )
     faultpoints.hit("accepted")
     return Published(
         alert.id, tuple(session.scalars(same.order_by(Delivery.id))), frozenset(shards), alert.why
@@ -248,13 +250,15 @@ def _resolve_messages(session: Session, alert: Alert, now: datetime) -> list[Del
         channel = session.get(Channel, row.channel_id)
         if channel is not None:
             made.append(put(session, alert, channel, _resolve_telling(row, item), now))
-    if item is not None:
-        asked = rerouted(session, alert, item, now).told
-        seen = {row.channel_id for row in known}
-        for channel, telling in asked:
-            if channel.id not in seen:
-                how = replace(telling, status=RESOLVED, trigger="resolve")
-                made.append(put(session, alert, channel, how, now))
+    is_silenced = any(row.state == "suppressed" and row.why.startswith(SILENCED) for row in known)
+    if item is not None and (told or not is_silenced):
+        seen = {row.channel_id for row in known if row.trigger != UNASKED}
+        asked = [
+            (channel, replace(telling, status=RESOLVED, trigger="resolve"))
+            for channel, telling in rerouted(session, alert, item, now).told
+            if channel.id not in seen
+        ]
+        made += tell(session, alert, asked, now).rows
     return made
 
 

@@ -15,7 +15,7 @@ from channels.base import ChannelConfig
 from channels.config import URL_FIELDS, join, masked, merge, split
 from channels.registry import ADAPTERS, adapter
 from channels.transport import ForbiddenTarget, Network, check_target
-from notifier import channeltemplates, meters
+from notifier import channeltemplates, meters, names
 from notifier.auth import Principal
 from notifier.documents import (
     Body,
@@ -155,8 +155,9 @@ class Editing:
         """The new row.
 
         Raises:
-            Problem: the name is taken in this scope (409).
+            Problem: the name is taken in this scope (409), be it by an on-call list.
         """
+        names.take(self.session, scope, body.name, Channel)
         channel_id = new_id("chn", self.now)
         row = Channel(
             id=channel_id,

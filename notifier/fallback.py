@@ -7,7 +7,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from channels.registry import adapter
-from notifier.channels import lookup
+from notifier.audience import Reach, noted, reach
 from notifier.digests import UNSENT, members
 from notifier.ids import new_id
 from notifier.model import Channel, Delivery
@@ -24,8 +24,8 @@ _COPIED = (
 def tell_fallback(session: Session, row: Delivery, now: datetime) -> set[int]:
     """New deliveries in place of one that cannot be told (of a digest: of each member); their shards.
 
-    The first channel of `fallback` that is there, enabled and not broken takes over, with the rest of the
-    list as its own fallback.
+    The first name of `fallback` of which a channel is there, enabled and not broken takes over (of an on-call
+    list: whoever has the turn), with the rest of the list as its own fallback.
     """
     rows = members(session, [row.id]) if row.is_digest else [row]
     shards = set()
@@ -63,21 +63,26 @@ def hold(session: Session, channel: Channel, now: datetime) -> set[int]:
 
 def _tell_next(session: Session, row: Delivery, now: datetime) -> set[int]:
     names = list(row.fallback)
-    found = lookup(session, row.pool, row.queue, set(names)) if names else {}
+    found = reach(session, (row.pool, row.queue), names, now)
     for n, name in enumerate(names):
-        channel = found.get(name)
-        if (
-            channel is None
-            or not channel.enabled
-            or channel.health == "broken"
-            or channel.id == row.channel_id
-        ):
+        usable = _usable(found.get(name), row)
+        if not usable:
             continue
-        if not _is_told_there(session, row, channel):
-            session.add(_successor(row, channel, names[n + 1 :], now))
-            session.flush()
-        return {channel.shard}
+        for channel in usable:
+            if not _is_told_there(session, row, channel):
+                why = noted(f"in place of {row.id}", found[name].via)
+                session.add(_successor(row, channel, names[n + 1 :], why, now))
+        session.flush()
+        return {channel.shard for channel in usable}
     return set()
+
+
+def _usable(known: Reach | None, row: Delivery) -> list[Channel]:
+    return [
+        one
+        for one in (known.channels if known else ())
+        if one.enabled and one.health != "broken" and one.id != row.channel_id
+    ]
 
 
 def _is_told_there(session: Session, row: Delivery, channel: Channel) -> bool:
@@ -91,7 +96,7 @@ def _is_told_there(session: Session, row: Delivery, channel: Channel) -> bool:
     return session.scalars(same.limit(1)).first() is not None
 
 
-def _successor(row: Delivery, channel: Channel, rest: Iterable[str], now: datetime) -> Delivery:
+def _successor(row: Delivery, channel: Channel, rest: Iterable[str], why: str, now: datetime) -> Delivery:
     return Delivery(
         id=new_id("dlv", now),
         **{name: getattr(row, name) for name in _COPIED},
@@ -105,7 +110,7 @@ def _successor(row: Delivery, channel: Channel, rest: Iterable[str], now: dateti
         is_digest=False,
         fallback=list(rest),
         state="pending",
-        why=f"in place of {row.id}",
+        why=why,
         tries=0,
         attempt_count=0,
         created_at=now,

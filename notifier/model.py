@@ -155,7 +155,9 @@ class Delivery(Base):
     status: Mapped[str] = mapped_column(default="firing")  # firing | resolved: what it tells
     language: Mapped[str]
     timezone: Mapped[str]
-    trigger: Mapped[str] = mapped_column(default="alert")  # alert | resolve | fallback | resend | test
+    trigger: Mapped[str] = mapped_column(
+        default="alert"
+    )  # alert | resolve | fallback | resend | test | unsilence | no_rule | …
     is_digest: Mapped[bool] = mapped_column(default=False)
     fallback: Mapped[list[str]]  # channel names still to be told when this one cannot be
     state: Mapped[str]

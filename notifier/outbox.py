@@ -14,6 +14,7 @@ from notifier.ids import new_id
 from notifier.model import Alert, Channel, Delivery
 
 DISABLED = "the channel is disabled"
+UNASKED = "no_rule"  # the trigger of a row that says only that no rule asks for it
 SERVERS_OWN = ""  # language or time zone: whatever the server's settings say when it is rendered
 
 
@@ -23,10 +24,14 @@ class Telling:
 
     Attributes:
         item, items: the most specific item that the rule matches, and the rest.
-        fallback: names of the channels to be told, in order, when this one cannot be.
+        name: by which the rules or whoever publishes asked for it: the channel's or an on-call list's.
+        fallback: names to be told, in order, when this one cannot be.
         not_before: nothing is sent earlier (quiet hours), and `why`.
+        quiet_hours: of the rule, for what is told later.
+        kept_back: why this is told to nobody (a silence, no rule), "" otherwise.
     """
 
+    name: str = ""
     item: str
     items: tuple[str, ...] = ()
     severity: str
@@ -36,19 +41,23 @@ class Telling:
     fallback: tuple[str, ...] = ()
     not_before: datetime | None = None
     why: str = ""
+    quiet_hours: str | None = None
+    kept_back: str = ""
 
 
 def first_state(channel: Channel, telling: Telling) -> tuple[str, str]:
     """The state in which a delivery begins, and why."""
     if not channel.enabled:
         return "suppressed", DISABLED
+    if telling.kept_back:
+        return "suppressed", telling.kept_back
     if channel.health == "broken":
         return "held", HELD
     return "pending", telling.why
 
 
 def put(session: Session, alert: Alert, channel: Channel, telling: Telling, now: datetime) -> Delivery:
-    """The new delivery: pending, or held by a broken channel, or suppressed by a disabled one."""
+    """The new one: pending; held by a broken channel; or suppressed: kept back, or the channel disabled."""
     state, why = first_state(channel, telling)
     row = Delivery(
         id=new_id("dlv", now),

@@ -1,7 +1,7 @@
 """Who would be told: the same routing as for a real alert, and nothing is written."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pydantic import Field
@@ -12,6 +12,7 @@ from notifier.items import ITEMS
 from notifier.model import Alert, Channel
 from notifier.outbox import Telling, first_state
 from notifier.routing import Named, routed
+from notifier.silences import hush_of, words
 
 
 class WouldBeTold(Document):
@@ -57,8 +58,11 @@ def preview(session: Session, supposed: Supposed, now: datetime) -> PreviewDocum
         labels=dict(supposed.labels),
     )
     found = routed(session, alert, Named(), now)
-    told = [_would_be(channel, telling) for channel, telling in found.told]
-    return PreviewDocument(item=supposed.item, severity=severity, told=told, why="; ".join(found.why))
+    hush = hush_of(session, alert, now) if found.told else None
+    kept_back = words(session, hush) if hush else ""
+    told = [_would_be(channel, replace(telling, kept_back=kept_back)) for channel, telling in found.told]
+    why = "; ".join([*found.why, *filter(None, [kept_back])])
+    return PreviewDocument(item=supposed.item, severity=severity, told=told, why=why)
 
 
 def _would_be(channel: Channel, telling: Telling) -> WouldBeTold:

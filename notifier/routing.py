@@ -1,18 +1,30 @@
-"""From an alert's rules, or the names it gives, to channels that exist; what is missing is said in words."""
+"""From an alert's rules, or the names it gives, to channels that exist; what is missing is said in words.
 
-from collections.abc import Mapping, Sequence
+A name is a channel's or an on-call list's: whoever has the turn at this moment is told.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
 from channels.base import Severity
-from notifier.channels import lookup
+from notifier.audience import Reach, noted, reach
 from notifier.items import at_least
 from notifier.model import Alert, AlertConfig, Channel
-from notifier.outbox import Telling
+from notifier.outbox import UNASKED, Telling
 from notifier.problems import Problem
-from notifier.rules import NO_CONFIG, NO_RULE, AlertConfigModel, AlertFacts, Route, route
+from notifier.rules import (
+    NO_CONFIG,
+    NO_RULE,
+    AlertConfigModel,
+    AlertFacts,
+    Route,
+    Unasked,
+    route,
+    unasked,
+)
 from notifier.storage import zone_of
 from notifier.storedrules import readable
 
@@ -23,11 +35,16 @@ class Named:
 
     channels: tuple[str, ...] | None = None
     fallback: tuple[str, ...] = ()
-    known: Mapping[str, Channel] = field(default_factory=dict)
+    reached: Mapping[str, Reach] = field(default_factory=dict)
 
     @classmethod
     def find(
-        cls, session: Session, scope: tuple[str, str], channels: Sequence[str] | None, fallback: Sequence[str]
+        cls,
+        session: Session,
+        scope: tuple[str, str],
+        channels: Sequence[str] | None,
+        fallback: Sequence[str],
+        now: datetime,
     ) -> "Named":
         """Looks them up in pool and queue.
 
@@ -38,38 +55,49 @@ class Named:
             return cls()
         pool, queue = scope
         places = {"channels": channels, "fallback": fallback}
-        known = lookup(session, pool, queue, {name for names in places.values() for name in names})
+        reached = reach(session, scope, (name for names in places.values() for name in names), now)
         where = f"{pool}/{queue} or {pool}" if queue else pool
         errors = [
             (f"{place}.{n}", f"there is no channel {name} in {where}")
             for place, names in places.items()
             for n, name in enumerate(names)
-            if name not in known
+            if name not in reached
         ]
         if errors:
             raise Problem(422, errors=errors)
-        return cls(tuple(channels), tuple(fallback), known)
+        return cls(tuple(channels), tuple(fallback), reached)
 
 
 @dataclass
 class Routed:
-    """Who is told, and how; `why` some are not, or nobody is."""
+    """Who is told, and how; `why` some are not, or nobody is.
+
+    `unasked`: channels that the rules name for other alerts; each has a row in the log that says why.
+    """
 
     told: list[tuple[Channel, Telling]] = field(default_factory=list)
+    unasked: list[tuple[Channel, Telling]] = field(default_factory=list)
     why: list[str] = field(default_factory=list)
 
 
 def routed(session: Session, alert: Alert, named: Named, now: datetime, *, skip: str | None = None) -> Routed:
     """Channels of the alert's rules or names, each once; a missing one is replaced by its fallback."""
     if named.channels is not None:
-        return _resolved(_by_name(alert, named), named.known, Routed(), skip)
-    found = Routed()
+        return _resolved(_by_name(alert, named), named.reached, Routed(), skip)
     config, notes = effective_config(session, alert)
-    found.why += notes
-    routes = route(config, _facts(alert), now, zone_of(session)) if config is not None else ()
+    found = Routed(why=list(notes))
+    if config is None:
+        found.why.append(NO_CONFIG)
+        return found
+    facts = _facts(alert)
+    routes, others = route(config, facts, now, zone_of(session)), unasked(config, facts)
     if not routes:
-        found.why.append(NO_RULE if config is not None else NO_CONFIG)
-    return _resolved(routes, _known(session, alert, routes), found, skip)
+        found.why.append(NO_RULE)
+    reached = _reached(session, alert, routes, now, [one.channel for one in others])
+    _resolved(routes, reached, found, skip)
+    seen = {channel.id for channel, _ in found.told} | ({skip} if skip else set())
+    found.unasked = _unasked(alert, others, reached, seen)
+    return found
 
 
 def rerouted(session: Session, alert: Alert, item: str, now: datetime) -> Routed:
@@ -77,7 +105,7 @@ def rerouted(session: Session, alert: Alert, item: str, now: datetime) -> Routed
     config, _ = effective_config(session, alert)
     facts = AlertFacts((item,), {}, alert.labels)
     routes = route(config, facts, now, zone_of(session)) if config is not None else ()
-    return _resolved(routes, _known(session, alert, routes), Routed(), None)
+    return _resolved(routes, _reached(session, alert, routes, now), Routed(), None)
 
 
 def effective_config(session: Session, alert: Alert) -> tuple[AlertConfigModel | None, tuple[str, ...]]:
@@ -112,30 +140,53 @@ def _facts(alert: Alert) -> AlertFacts:
     return AlertFacts(tuple(alert.items), {"nodeFT": Severity.ERROR} if is_grave else {}, alert.labels)
 
 
-def _known(session: Session, alert: Alert, routes: Sequence[Route]) -> Mapping[str, Channel]:
+def _reached(
+    session: Session, alert: Alert, routes: Sequence[Route], now: datetime, more: Iterable[str] = ()
+) -> Mapping[str, Reach]:
     names = {name for one in routes for name in (one.channel, *one.fallback)}
-    return lookup(session, alert.pool, alert.queue, names) if names else {}
+    return reach(session, (alert.pool, alert.queue), names.union(more), now)
 
 
 def _resolved(
-    routes: Sequence[Route], known: Mapping[str, Channel], found: Routed, skip: str | None
+    routes: Sequence[Route], reached: Mapping[str, Reach], found: Routed, skip: str | None
 ) -> Routed:
-    usable = {name: row for name, row in known.items() if row.id != skip}
+    seen = {channel.id for channel, _ in found.told}
     for one in routes:
-        chosen = _chosen(one, usable)
-        if one.channel not in usable:
-            reason = "cannot tell of itself" if one.channel in known else "is not there to be told"
-            instead = f"; {chosen[0].name} is told instead" if chosen else ""
-            found.why.append(f"channel {one.channel} {reason}{instead}")
-        if chosen and chosen[0].id not in {channel.id for channel, _ in found.told}:
-            found.told.append(chosen)
+        chosen = _chosen(one, reached, skip)
+        missing = _missing(one.channel, reached, skip)
+        if missing:
+            is_instead = bool(chosen) and chosen[0][1].name != one.channel
+            instead = f"; {chosen[0][0].name} is told instead" if is_instead else ""
+            found.why.append(f"{missing}{instead}")
+        for channel, telling in chosen:
+            if channel.id not in seen:
+                seen.add(channel.id)
+                found.told.append((channel, telling))
     return found
 
 
-def _chosen(one: Route, known: Mapping[str, Channel]) -> tuple[Channel, Telling] | None:
+def _missing(name: str, reached: Mapping[str, Reach], skip: str | None) -> str:
+    """What of this name is not there to be told, in words."""
+    known = reached.get(name)
+    if known is None:
+        return f"channel {name} is not there to be told"
+    if known.missing or not known.channels:
+        lost = f": channel {', '.join(known.missing)} is not there to be told" if known.missing else ""
+        return f"{known.via}{lost}"
+    return f"channel {name} cannot tell of itself" if not _usable(known, skip) else ""
+
+
+def _usable(known: Reach | None, skip: str | None) -> list[Channel]:
+    return [row for row in known.channels if row.id != skip] if known else []
+
+
+def _chosen(one: Route, reached: Mapping[str, Reach], skip: str | None) -> list[tuple[Channel, Telling]]:
+    """All that the first name reaches of which any is there."""
     for n, name in enumerate((one.channel, *one.fallback)):
-        if name in known:
-            return known[name], Telling(
+        usable = _usable(reached.get(name), skip)
+        if usable:
+            telling = Telling(
+                name=name,
                 item=one.item,
                 items=one.items,
                 severity=one.severity.value,
@@ -143,6 +194,25 @@ def _chosen(one: Route, known: Mapping[str, Channel]) -> tuple[Channel, Telling]
                 trigger="fallback" if n else "alert",
                 fallback=one.fallback[n:],
                 not_before=one.not_before,
-                why=one.why,
+                why=noted(one.why, reached[name].via),
+                quiet_hours=one.quiet_hours,
             )
-    return None
+            return [(channel, telling) for channel in usable]
+    return []
+
+
+def _unasked(
+    alert: Alert, others: Sequence[Unasked], reached: Mapping[str, Reach], told: set[str]
+) -> list[tuple[Channel, Telling]]:
+    rest = tuple(item for item in alert.items if item != alert.item)
+    found: dict[str, tuple[Channel, Telling]] = {}
+    for one in others:
+        known = reached.get(one.channel)
+        for channel in known.channels if known else ():
+            if channel.id not in told:
+                why = noted(one.why, known.via if known else "")
+                how = Telling(
+                    item=alert.item, items=rest, severity=str(alert.severity), trigger=UNASKED, kept_back=why
+                )
+                found.setdefault(channel.id, (channel, how))
+    return list(found.values())

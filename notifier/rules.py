@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 from channels.base import Severity
 from notifier.documents import NAME, Body, ChannelName, Whole
 from notifier.items import ITEMS, at_least, most_severe, most_specific
+from notifier.wording import clip
 
 _HOURS = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]")
 DAY_S = 86_400
@@ -24,6 +25,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 LASTS = "told if it lasts {seconds} s"
 QUIET = "quiet hours until {until}"
 NO_RULE = "no rule matches"
+MOST_REASONS, MOST_SAID = 5, 100
 NO_CONFIG = "no rules: neither the job nor its pool says who is told"
 
 
@@ -139,8 +141,9 @@ class Route:
     """One channel that is told. `item` is the most specific that the rules match, `items` the rest.
 
     Attributes:
+        channel: its name, or an on-call list's.
         fallback: in order, whoever is told when this channel cannot be.
-        not_before: nothing is sent earlier, and `why`.
+        not_before: nothing is sent earlier, and `why`; `quiet_hours` hold for what is told later.
     """
 
     channel: str
@@ -151,6 +154,15 @@ class Route:
     language: str | None = None
     not_before: datetime | None = None
     why: str = ""
+    quiet_hours: str | None = None
+
+
+@dataclass(frozen=True)
+class Unasked:
+    """A channel that the rules name and none of them tells; why, in words."""
+
+    channel: str
+    why: str
 
 
 def route(config: AlertConfigModel, facts: AlertFacts, now: datetime, zone: ZoneInfo) -> tuple[Route, ...]:
@@ -167,6 +179,34 @@ def route(config: AlertConfigModel, facts: AlertFacts, now: datetime, zone: Zone
             new = replace(new, not_before=until, why=why)
             found[name] = _both(found[name], new) if name in found else new
     return tuple(found.values())
+
+
+def unasked(config: AlertConfigModel, facts: AlertFacts) -> tuple[Unasked, ...]:
+    """Every channel that rules name in `channels` and none of them tells of such an alert."""
+    told: set[str] = set()
+    reasons: dict[str, list[str]] = {}
+    for n, rule in enumerate(config.rules, 1):
+        if matching(rule, facts):
+            told.update(rule.channels)
+            continue
+        reason = f"rule {n} {_restriction(rule, facts)}"
+        for name in dict.fromkeys(rule.channels):
+            reasons.setdefault(name, []).append(reason)
+    return tuple(
+        Unasked(name, f"{NO_RULE}: {'; '.join(found[:MOST_REASONS])}{'; …' if found[MOST_REASONS:] else ''}")
+        for name, found in reasons.items()
+        if name not in told
+    )
+
+
+def _restriction(rule: Rule, facts: AlertFacts) -> str:
+    """What of a rule that does not match keeps it from doing so."""
+    lacking = [f"{key}={value}" for key, value in rule.match.items() if facts.labels.get(key) != value]
+    if lacking:
+        return f"wants {clip(', '.join(lacking), MOST_SAID)}"
+    if rule.items and not set(rule.items).intersection(facts.items):
+        return f"is for {', '.join(rule.items)}"
+    return f"tells from {rule.min_severity} up"
 
 
 def matching(rule: Rule, facts: AlertFacts) -> tuple[str, ...]:
@@ -209,7 +249,7 @@ def _route(name: str, rule: Rule, matched: tuple[str, ...], severity: Severity) 
     item = most_specific(matched)
     rest = tuple(one for one in matched if one != item)
     fallback = tuple(one for one in dict.fromkeys(rule.fallback) if one != name)
-    return Route(name, item, rest, severity, fallback, rule.language)
+    return Route(name, item, rest, severity, fallback, rule.language, quiet_hours=rule.quiet_hours)
 
 
 def _both(one: Route, other: Route) -> Route:
@@ -226,4 +266,5 @@ def _both(one: Route, other: Route) -> Route:
         one.language or other.language,
         earlier.not_before,
         earlier.why,
+        one.quiet_hours if other.quiet_hours else None,
     )

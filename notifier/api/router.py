@@ -3,13 +3,13 @@
 from fastapi import APIRouter, FastAPI
 
 from notifier import problems
-from notifier.api import alerts, channels, deliveries, rules, templates, tokens
+from notifier.api import alerts, channels, deliveries, oncall, rules, silences, templates, tokens
 from notifier.api.deps import Services
 from notifier.api.edge import Edge
 from notifier.api.openapi import PREFIX, describe
 
 router = APIRouter(prefix=PREFIX)
-for part in (alerts, channels, deliveries, rules, templates, tokens):
+for part in (alerts, channels, deliveries, oncall, rules, silences, templates, tokens):
     router.include_router(part.router)
 
 

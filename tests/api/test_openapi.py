@@ -16,17 +16,19 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 from sqlalchemy.orm import Session
 
 from channels.transport import Network
-from notifier import usertemplates
+from notifier import oncalls, silencebook, usertemplates
 from notifier.alerts import NewAlert, publish
 from notifier.api.deps import Services
 from notifier.api.router import mount
-from notifier.auth import NewToken, Role, create_token
+from notifier.auth import NewToken, Principal, Role, create_token
 from notifier.channels import ChannelBody, Editing, wanted
 from notifier.clock import utcnow
 from notifier.directory import KnownJob, Standalone
 from notifier.doorbell import Bell
+from notifier.oncalls import OncallBody
 from notifier.secretbox import SecretBox
 from notifier.settings import Settings
+from notifier.silencebook import SilenceBody
 from notifier.storage import Store, make_engine
 from notifier.usertemplates import TemplateBody
 
@@ -114,12 +116,20 @@ def _seeded(app: FastAPI, services: Services) -> Served:
         alert = publish(session, told, now)
         own = TemplateBody(text="{{ what }}")
         template = usertemplates.create(session, own, ("default", ""), now)
+        admin = Principal("tok", "st", Role.ADMIN)
+        matchers = [{"name": "item", "op": "=~", "value": "jobF.*"}]
+        quiet = SilenceBody.model_validate({"matchers": matchers, "duration_s": 60})
+        silence = silencebook.create(session, quiet, ("default", ""), admin, now)
+        rota = {"name": "night", "turn": "daily", "start": "2026-11-30", "people": ["ding"]}
+        oncalls.create(session, OncallBody.model_validate(rota), ("default", ""), now)
     known = {
         "name": "ding",
         "alert_id": alert.alert_id,
         "delivery_id": alert.delivery_ids[0],
         "token_id": other.id,
         "template_id": template.id,
+        "silence_id": silence.id,
+        "list_name": "night",
         "pool_id": "default",
         "job_id": "job_1",
     }

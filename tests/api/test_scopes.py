@@ -23,6 +23,8 @@ CANARY = "CANARY5f2c"
 HOOK = f"http://127.0.0.1:9/cgi-bin/webhook/send?key={CANARY}"  # nobody is there
 CHANNEL = {"kind": "wecom", "config": {"webhook_url": HOOK}}
 RULES = {"rules": [{"channels": ["ding"]}]}
+SILENCE = {"match": {"item": "jobFT"}, "duration_s": 60, "scope": "mine"}
+ROTA = {"turn": "daily", "start": "2026-11-30", "people": ["ding"]}
 
 
 # route: who may, what is sent, the status in one's own scope, the status in another one's
@@ -40,6 +42,15 @@ ROUTES: dict[str, tuple[tuple[str, ...], Any, int, int]] = {
     "GET /deliveries": (READ, None, 200, 200),
     "GET /deliveries/{delivery_id}": (READ, None, 200, 404),
     "POST /deliveries/{delivery_id}/resend": (WRITE, None, 202, 404),
+    "GET /silences": (READ, None, 200, 200),
+    "POST /silences": (WRITE, SILENCE, 201, 404),
+    "GET /silences/{silence_id}": (READ, None, 200, 404),
+    "DELETE /silences/{silence_id}": (WRITE, None, 204, 404),
+    "GET /oncall": (READ, None, 200, 200),
+    "POST /oncall": (WRITE, {"name": "day", "scope": "mine", **ROTA}, 201, 404),
+    "GET /oncall/{list_name}": (READ, None, 200, 404),
+    "PUT /oncall/{list_name}": (WRITE, ROTA, 200, 404),
+    "DELETE /oncall/{list_name}": (WRITE, None, 204, 404),
     "GET /pools/{pool_id}/alerts": (READ, None, 200, 404),
     "PUT /pools/{pool_id}/alerts": (WRITE, RULES, 200, 404),
     "GET /pools/{pool_id}/alerts/preview": (READ, None, 200, 404),
@@ -68,6 +79,8 @@ def made(as_: As) -> dict[str, str]:
     token = admin.post("/tokens", json={"name": "t", "role": "viewer", "scope": "mine"}).json()
     own = {"text": "{{ what }}", "scope": "mine", "item": "jobFT"}
     template = admin.post("/templates", json=own).json()
+    silence = admin.post("/silences", json=SILENCE).json()
+    assert admin.post("/oncall", json={"name": "night", "scope": "mine", **ROTA}).status_code == 201
     return {
         "name": "ding",
         "alert_id": alert["id"],
@@ -76,6 +89,8 @@ def made(as_: As) -> dict[str, str]:
         "job_id": "job_0",
         "token_id": token["id"],
         "template_id": template["id"],
+        "silence_id": silence["id"],
+        "list_name": "night",
     }
 
 

@@ -1,0 +1,217 @@
+"""What silences do: they keep alerts back, and when one ends, what is still open is told.
+
+A silenced alert has its deliveries all the same, `suppressed`, and a `Followup` of kind `unsilence` for the
+moment at which the silence ends.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from channels.base import Severity
+from notifier.audience import noted, reach
+from notifier.fallback import USELESS, tell_fallback
+from notifier.model import Alert, Channel, Delivery, Followup, Silence
+from notifier.outbox import Telling, put
+from notifier.rules import QUIET, quiet_until
+from notifier.silencing import SILENCED, Facts, Hush, Matcher, facts_of, silenced
+from notifier.storage import zone_of
+
+UNSILENCE = "unsilence"
+AFTER = "the silence has ended"
+_ANEW = frozenset({"alert", "fallback"})  # triggers of what is told once a channel
+_ABOUT = 120  # characters of a comment that stand in the log
+
+
+def hush_of(session: Session, alert: Alert, now: datetime) -> Hush | None:
+    """The silence that keeps this alert back now; until the transaction ends nobody can end it."""
+    running = select(Silence).where(
+        Silence.pool == alert.pool,
+        Silence.queue.in_({"", alert.queue}),
+        Silence.starts_at <= now,
+        Silence.ends_at > now,
+    )
+    rows = session.scalars(running).all()
+    facts = alert_facts(alert) if rows else {}
+    while (found := silenced([plain(row) for row in rows], alert.queue, facts, now)) is not None:
+        held = running.where(Silence.id == found.id).with_for_update(read=True)
+        if session.scalars(held.execution_options(populate_existing=True)).first() is not None:
+            return found
+        rows = [row for row in rows if row.id != found.id]
+    return None
+
+
+def alert_facts(alert: Alert) -> Facts:
+    """Under `item` and `severity` stands what heads the alert: who silences `jobFT` still hears of a hang."""
+    return facts_of(
+        alert.labels,
+        {
+            "item": [alert.item],
+            "severity": [str(alert.severity)],
+            "job": [alert.job_id, alert.job_name],
+            "job_name": [alert.job_name],
+            "pool": [alert.pool],
+            "queue": [alert.queue],
+            "source": [alert.source],
+            "title": [alert.title],
+            "event": [alert.event_id],
+        },
+    )
+
+
+def plain(row: Silence) -> Hush:
+    matchers = tuple(Matcher(one["name"], one["op"], one["value"]) for one in row.matchers)
+    return Hush(row.id, row.queue, matchers, row.starts_at, row.ends_at, row.comment, row.created_by)
+
+
+def words(session: Session, hush: Hush) -> str:
+    """Why a delivery is suppressed."""
+    until = hush.ends_at.astimezone(zone_of(session))
+    about = f": {hush.comment[:_ABOUT]}" if hush.comment else ""
+    return f"{SILENCED}{until:%Y-%m-%d %H:%M} by {hush.created_by}{about} ({hush.id})"
+
+
+@dataclass
+class Told:
+    """What came of a telling. `why`: the silence that kept it back, "" where none did."""
+
+    rows: list[Delivery] = field(default_factory=list)
+    why: str = ""
+
+
+def tell(session: Session, alert: Alert, told: Sequence[tuple[Channel, Telling]], now: datetime) -> Told:
+    """A delivery for each: on its way, or kept back by a silence until that ends."""
+    hush = hush_of(session, alert, now) if told else None
+    if hush is None:
+        return Told([put(session, alert, channel, telling, now) for channel, telling in told])
+    why = words(session, hush)
+    rows = [put(session, alert, channel, replace(telling, kept_back=why), now) for channel, telling in told]
+    kept = [
+        {"delivery": row.id, "name": telling.name or row.channel, "quiet_hours": telling.quiet_hours}
+        for row, (_, telling) in zip(rows, told, strict=True)
+        if row.why == why
+    ]
+    _plan(session, alert, hush, kept)
+    return Told(rows, why)
+
+
+def unsilence(session: Session, alert: Alert, spec: Mapping[str, Any], now: datetime) -> set[int]:
+    """What a silence kept back is told now that it has ended, if it still matters; the shards to ring.
+
+    Who has the turn of an on-call list is asked anew. Where another silence holds, its end is waited for.
+    """
+    untold = spec.get("untold", ())
+    if not untold or not _is_open(alert, now):
+        return set()
+    rows = {row.id: row for row in _rows(session, alert, [one["delivery"] for one in untold])}
+    waiting = [one for one in untold if one["delivery"] in rows]
+    hush = hush_of(session, alert, now)
+    if hush is not None:
+        for row in rows.values():
+            row.why = words(session, hush)
+        _plan(session, alert, hush, waiting)
+        return set()
+    reached = reach(session, (alert.pool, alert.queue), {one["name"] for one in waiting}, now)
+    shards: set[int] = set()
+    for one in waiting:
+        row, found = rows[one["delivery"]], reached.get(one["name"])
+        telling = _again(session, row, one, found.via if found else "", now)
+        for channel in found.channels if found else _its_channel(session, row):
+            if not _has_it(session, alert, channel, telling):
+                shards |= wake_of(session, [put(session, alert, channel, telling, now)], now)
+    return shards
+
+
+def wake_of(session: Session, rows: Iterable[Delivery], now: datetime) -> set[int]:
+    """The shards in which these are due, with the fallbacks of what is held."""
+    shards: set[int] = set()
+    for row in rows:
+        if row.state == "held":
+            shards |= tell_fallback(session, row, now)
+        elif row.state == "pending":
+            shards.add(row.shard)
+    return shards
+
+
+def end(session: Session, row: Silence, now: datetime) -> None:
+    """It ends now: what it kept back is due. One that has not begun is no more; one that is over stays."""
+    if now < row.starts_at:
+        session.delete(row)
+    elif now < row.ends_at:
+        row.ends_at = now
+        session.flush()
+        planned = update(Followup).where(
+            Followup.kind == UNSILENCE, Followup.spec["silence"].as_string() == row.id
+        )
+        session.execute(planned.values(due_at=now), execution_options={"synchronize_session": False})
+
+
+def _is_open(alert: Alert, now: datetime) -> bool:
+    """Somebody has yet to see to it."""
+    is_over = alert.expires_at is not None and alert.expires_at <= now
+    return alert.status == "firing" and alert.acked_at is None and not is_over
+
+
+def _plan(session: Session, alert: Alert, hush: Hush, untold: Sequence[Mapping[str, Any]]) -> None:
+    if not untold:
+        return
+    last = select(func.max(Followup.n)).where(Followup.alert_id == alert.id, Followup.kind == UNSILENCE)
+    session.add(
+        Followup(
+            alert_id=alert.id,
+            kind=UNSILENCE,
+            n=(session.scalar(last) or 0) + 1,
+            spec={"silence": hush.id, "untold": [dict(one) for one in untold]},
+            due_at=hush.ends_at,
+        )
+    )
+    session.flush()
+
+
+def _rows(session: Session, alert: Alert, ids: Sequence[str]) -> Sequence[Delivery]:
+    """Those of them that are still kept back."""
+    kept = select(Delivery).where(
+        Delivery.alert_id == alert.id, Delivery.id.in_(ids), Delivery.state == "suppressed"
+    )
+    return session.scalars(kept.order_by(Delivery.id)).all()
+
+
+def _its_channel(session: Session, row: Delivery) -> Sequence[Channel]:
+    """Of a row whose name means nothing any more."""
+    channel = session.get(Channel, row.channel_id)
+    return [channel] if channel is not None else []
+
+
+def _again(session: Session, row: Delivery, one: Mapping[str, Any], via: str, now: datetime) -> Telling:
+    """What the row would have told, by the rule's quiet hours of now."""
+    hours = one.get("quiet_hours") if Severity(row.severity) is not Severity.CRITICAL else None
+    zone = zone_of(session)
+    until = quiet_until(hours, now, zone) if hours else None
+    why = QUIET.format(until=f"{until.astimezone(zone):%H:%M}") if until else AFTER
+    return Telling(
+        item=row.item,
+        items=tuple(row.items),
+        severity=row.severity,
+        language=row.language or None,
+        trigger=UNSILENCE if row.trigger in _ANEW else row.trigger,
+        fallback=tuple(row.fallback),
+        not_before=until,
+        why=noted(why, via),
+    )
+
+
+def _has_it(session: Session, alert: Alert, channel: Channel, telling: Telling) -> bool:
+    """Whether that channel was told meanwhile, or will be."""
+    same = select(Delivery.id).where(
+        Delivery.alert_id == alert.id,
+        Delivery.status == telling.status,
+        Delivery.channel_id == channel.id,
+        Delivery.state.not_in(USELESS),
+    )
+    if telling.trigger != UNSILENCE:
+        same = same.where(Delivery.trigger == telling.trigger)
+    return session.scalars(same.limit(1)).first() is not None
