@@ -1,13 +1,15 @@
-"""Named points at which a test may break this process: `FAULTCAST_FAULTPOINT=name:nth:kill|raise|stall`.
+"""Named points at which a test may break this process: `FAULTCAST_FAULTPOINT=name:nth:kill|raise|stall|wait`.
 
 Costs one comparison when unset. `nth` counts the times that this process passes the point, 1 first;
-`stall` is 30 s, or as given: `name:nth:stall:7`.
+`stall` is 30 s, or as given: `name:nth:stall:7`. `name:nth:wait:FILE` makes FILE and goes on when it is gone:
+meanwhile a test may break whatever this process stands on.
 """
 
 import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 VARIABLE = "FAULTCAST_FAULTPOINT"
 POINTS = (
@@ -32,8 +34,9 @@ RECOVERY_POINTS = (  # the master's, in the order of a recovery
     "recovery_started",  # all pods are started, the stage is not written
     "recovered",  # training goes on, and that is committed
 )
-ACTIONS = ("kill", "raise", "stall")
+ACTIONS = ("kill", "raise", "stall", "wait")
 STALL_S = 30.0
+LOOK_S = 0.01
 
 
 class InjectedError(RuntimeError):
@@ -44,17 +47,16 @@ class FaultPoint:
     """One armed point of this process."""
 
     def __init__(self, form: str) -> None:
-        name, nth, action, stall_s = (*form.split(":"), "", "", "")[:4]
-        numbers = (nth, stall_s or "1")
-        known = name in POINTS + RECOVERY_POINTS and action in ACTIONS
+        name, nth, action, given = (*form.split(":", 3), "", "", "")[:4]
+        numbers = (nth, "1" if action == "wait" else given or "1")
+        known = name in POINTS + RECOVERY_POINTS and action in ACTIONS and (given or action != "wait")
         if not known or not all(n.isdecimal() and int(n) for n in numbers):
             raise ValueError(
                 f"{VARIABLE}={form!r}: give NAME:NTH:ACTION, NAME of {', '.join(POINTS + RECOVERY_POINTS)}, "
                 f"ACTION of {', '.join(ACTIONS)}"
             )
         self.name = name
-        self._nth, self._action = int(nth), action
-        self._stall_s = float(stall_s or STALL_S)
+        self._nth, self._action, self._given = int(nth), action, given
         self._passed = 0
         self._lock = threading.Lock()
 
@@ -72,7 +74,13 @@ class FaultPoint:
             os.kill(os.getpid(), signal.SIGKILL)
         if self._action == "raise":
             raise InjectedError(self.name)
-        time.sleep(self._stall_s)
+        if self._action == "stall":
+            time.sleep(float(self._given or STALL_S))
+        if self._action == "wait":
+            gate = Path(self._given)
+            gate.touch()
+            while gate.exists():
+                time.sleep(LOOK_S)
 
 
 _armed = FaultPoint(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None

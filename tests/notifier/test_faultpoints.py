@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
@@ -23,8 +26,21 @@ def test_acts_at_the_nth_time_and_only_then() -> None:
     point.hit("claimed")
 
 
+def test_waits_until_its_file_is_gone(tmp_path: Path) -> None:
+    gate, point = tmp_path / "gate", FaultPoint(f"claimed:1:wait:{tmp_path / 'gate'}")
+    waiting = threading.Thread(target=point.hit, args=("claimed",))
+    waiting.start()
+    while not gate.exists():
+        time.sleep(0.001)
+    assert waiting.is_alive()
+    gate.unlink()
+    waiting.join(10)
+    assert not waiting.is_alive()
+
+
 @pytest.mark.parametrize(
-    "form", ["", "claimed", "nowhere:1:kill", "claimed:0:kill", "claimed:x:kill", "claimed:1:hop"]
+    "form",
+    ["", "claimed", "nowhere:1:kill", "claimed:0:kill", "claimed:x:kill", "claimed:1:hop", "claimed:1:wait"],
 )
 def test_a_wrong_form_says_what_is_right(form: str) -> None:
     with pytest.raises(ValueError, match="NAME:NTH:ACTION"):
