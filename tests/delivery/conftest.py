@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 import redis
+import urllib3
 from pydantic import SecretStr
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
@@ -237,13 +238,15 @@ class Nursery:
         self._process = subprocess.Popen(
             command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+        self._lock = threading.Lock()
 
     def ask(self, **what: object) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(what) + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        with self._lock:
+            self._process.stdin.write(json.dumps(what) + "\n")
+            self._process.stdin.flush()
+            return int(self._process.stdout.readline())
 
     def close(self) -> None:
         self._process.kill()
@@ -259,16 +262,31 @@ class Processes:
     folder: Path
     client: redis.Redis
     started: list[int] = field(default_factory=list)
+    logs: dict[int, Path] = field(default_factory=dict)
 
     def worker(self, **environment: str) -> int:
         """The pid of a worker that already listens, or has met its fault point before."""
         before = self._listening()
-        log = self.folder / f"worker-{len(self.started)}.log"
-        pid = self.nursery.ask(start={**self.environment, **environment}, log=str(log))
+        log = self.folder / f"worker-{len(self.logs)}.log"
+        pid = self.nursery.ask(start={**self.environment, **environment}, part="worker", log=str(log))
         self.started.append(pid)
+        self.logs[pid] = log
         until(lambda: self._listening() > before or _is_dead(pid), 60)
         is_doomed = "FAULTCAST_FAULTPOINT" in environment and _is_dead(pid)
         assert is_doomed or self._listening() > before, log.read_text()
+        return pid
+
+    def server(self, port: int, **environment: str) -> int:
+        """The pid of a server that answers on that port."""
+        log = self.folder / f"server-{len(self.logs)}.log"
+        address = {"FAULTCAST_BIND": f"127.0.0.1:{port}"}
+        pid = self.nursery.ask(
+            start={**self.environment, **address, **environment}, part="server", log=str(log)
+        )
+        self.started.append(pid)
+        self.logs[pid] = log
+        until(lambda: _is_up(port) or _is_dead(pid), 60)
+        assert not _is_dead(pid), log.read_text()
         return pid
 
     def kill(self, pid: int) -> None:
@@ -280,8 +298,20 @@ class Processes:
         self.started.remove(pid)
         return self.nursery.ask(wait=pid)
 
+    def term(self, pid: int) -> int:
+        """Tell it to end, and wait until it has; its exit code."""
+        os.kill(pid, signal.SIGTERM)
+        return self.exit_code(pid)
+
     def _listening(self) -> int:
         return int(self.client.scard("rq:workers"))
+
+
+def _is_up(port: int) -> bool:
+    try:
+        return urllib3.request("GET", f"http://127.0.0.1:{port}/healthz", retries=False).status == 200
+    except urllib3.exceptions.HTTPError:
+        return False
 
 
 def _is_dead(pid: int) -> bool:

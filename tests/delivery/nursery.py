@@ -1,6 +1,7 @@
-"""Forks worker processes that need not import anything: one line of JSON in, one line out.
+"""Forks workers and servers that need not import anything: one line of JSON in, one line out.
 
-Run by `conftest.py`. {"start": {environment}, "log": path} → pid; {"wait": pid} → exit code.
+Run by `conftest.py`. {"start": {environment}, "part": "worker" or "server", "log": path} → pid;
+{"wait": pid} → exit code.
 """
 
 import ctypes
@@ -8,35 +9,41 @@ import json
 import os
 import signal
 import sys
-import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from channels import registry
+from master import worker
+from master.server import Endpoint, run_server
 from notifier import faultpoints
-from notifier.settings import load_settings
-from notifier.worker import run_worker
+from notifier.engine import CONCURRENCY
+from notifier.settings import Settings, load_settings
 from tests.delivery import exchange, hasty
 
 registry._CLASSES = {**registry._CLASSES, **exchange.CLASSES, **hasty.CLASSES}
+PARTS: Mapping[str, Callable[[Settings], int]] = {
+    "worker": lambda settings: worker.run(settings, CONCURRENCY),
+    "server": lambda settings: run_server(settings, Endpoint()),
+}
 
 
 def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
-        answer = _start(asked["start"], asked["log"]) if "start" in asked else _wait(asked["wait"])
+        answer = _start(**asked) if "start" in asked else _wait(asked["wait"])
         print(answer, flush=True)  # noqa: T201  that is the protocol
 
 
-def _start(environment: dict[str, str], log: str) -> int:
+def _start(start: dict[str, str], log: str, part: str) -> int:
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _work(environment, log, parent)
+        _work(PARTS[part], start, log, parent)
     return pid
 
 
-def _work(environment: dict[str, str], log: str, parent: int) -> None:
-    """As `faultcast worker` does, in a forked child."""
+def _work(run: Callable[[Settings], int], environment: dict[str, str], log: str, parent: int) -> None:
+    """As `faultcast worker` or `faultcast server` does, in a forked child."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         os._exit(1)
@@ -46,12 +53,9 @@ def _work(environment: dict[str, str], log: str, parent: int) -> None:
     os.environ.update(environment)
     form: str | None = environment.get(faultpoints.VARIABLE)
     faultpoints._armed = faultpoints.FaultPoint(form) if form else None
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     code = 1
     try:
-        run_worker(load_settings(), stop=stop)
-        code = 0
+        code = run(load_settings())
     finally:
         os._exit(code)
 
