@@ -74,7 +74,10 @@ def check_channels(
     """
     known = audience.known(session, (pool, queue), config.channel_names())
     errors = [
-        (f"{under}.{where}" if under else where, f"there is no channel {name} in {_scope(pool, queue)}")
+        (
+            f"{under}.{where}" if under else where,
+            f"there is no channel or on-call list {name} in {_scope(pool, queue)}",
+        )
         for where, name in _named(config)
         if name not in known
     ]

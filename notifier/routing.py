@@ -58,7 +58,7 @@ class Named:
         reached = reach(session, scope, (name for names in places.values() for name in names), now)
         where = f"{pool}/{queue} or {pool}" if queue else pool
         errors = [
-            (f"{place}.{n}", f"there is no channel {name} in {where}")
+            (f"{place}.{n}", f"there is no channel or on-call list {name} in {where}")
             for place, names in places.items()
             for n, name in enumerate(names)
             if name not in reached

@@ -15,6 +15,7 @@ from master.model import FaultEventRow, Job, Pod, Run
 from master.timeline import timeline
 from notifier.auth import Principal
 from notifier.model import Delivery
+from notifier.outbox import UNASKED
 from notifier.pages import Ask, page
 
 MAX_EVENTS = 100
@@ -117,7 +118,8 @@ def event_views(
     by_run = {(run.job_id, run.n): run for run in runs}
     told: dict[str, list[Delivery]] = defaultdict(list)
     ids = [event.id for event in events]
-    for delivery in session.scalars(select(Delivery).where(Delivery.event_id.in_(ids)).order_by(Delivery.id)):
+    rows = select(Delivery).where(Delivery.event_id.in_(ids), Delivery.trigger != UNASKED)
+    for delivery in session.scalars(rows.order_by(Delivery.id)):
         told[delivery.event_id or ""].append(delivery)
     return [_event_view(event, by_run, told[event.id], language) for event in events]
 

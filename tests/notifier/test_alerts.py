@@ -209,7 +209,7 @@ def test_a_named_channel_that_is_not_there_is_refused_and_nothing_kept(store: St
     add_channels(store, "ding")
     with pytest.raises(Problem) as caught, store.write() as session:
         publish(session, custom(**{"channels": ("ding",), field: ("ding", "nowhere")}), NOW)
-    assert caught.value.errors == ((f"{field}.1", "there is no channel nowhere in default"),)
+    assert caught.value.errors == ((f"{field}.1", "there is no channel or on-call list nowhere in default"),)
     with store.read() as session:
         assert session.scalar(select(func.count()).select_from(Alert)) == 0
 
