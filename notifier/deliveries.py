@@ -1,120 +1,44 @@
-"""The delivery log: what was told to whom, and where it was not, why. Rows become documents here."""
+"""The delivery log: what was told to whom, and where it was not, why; found by filters and words."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from pydantic import Field
 from sqlalchemy import ColumnElement, Select, or_, select
 from sqlalchemy.orm import Session
 
 from notifier.auth import Principal
-from notifier.documents import Document, Listed, Moment, scope_of
+from notifier.deliverydocuments import (
+    AttemptDocument,
+    DeliveryDocument,
+    FullDeliveryDocument,
+    documents,
+    full,
+)
+from notifier.documents import Listed
 from notifier.ids import first_id
-from notifier.model import Alert, Attempt, Delivery
-from notifier.pages import Ask, page
-from notifier.problems import not_found
+from notifier.model import Delivery
+from notifier.pages import Ask, Page, after, cursor_of, page
+from notifier.problems import invalid, not_found
+from notifier.searching import Sought, Span
+from notifier.searching import find as sought_out
+from notifier.searchtexts import filter_term, word_term
+from notifier.words import Question, question
 
-_SKEW = timedelta(days=1)  # by how much an id may run ahead of created_at: a clock was set back
+__all__ = [
+    "AttemptDocument",
+    "DeliveryDocument",
+    "Filters",
+    "FullDeliveryDocument",
+    "documents",
+    "find",
+    "full",
+    "listed",
+    "rows_of",
+]
 
-
-class ErrorDocument(Document):
-    """The last error; `permanent`: it is not tried again."""
-
-    code: str | None
-    message: str
-    permanent: bool
-
-
-class RecipientDocument(Document):
-    to: str
-    outcome: str
-    code: str | None
-
-
-class SentRecipientDocument(RecipientDocument):
-    """Of whom the provider gave its message an id of its own."""
-
-    message_id: str
-
-
-Recipients = list[SentRecipientDocument | RecipientDocument]
-
-
-class DeliveryDocument(Document):
-    """One alert for one channel. `alert_id` is null for a digest, which has `digest_of` instead."""
-
-    id: str
-    alert_id: str | None
-    event_id: str | None
-    job_id: str | None
-    job_name: str | None
-    scope: str
-    channel: str
-    kind: str
-    item: str
-    items: list[str]
-    severity: str
-    status: str
-    trigger: str
-    state: str
-    attempt_count: int
-    title: str = Field(description="of the message, or until it is rendered the alert's; empty once expunged")
-    created_at: Moment
-    first_attempt_at: Moment | None
-    delivered_at: Moment | None
-    latency_s: float | None = Field(description="from the alert to the provider's word")
-    next_attempt_at: Moment | None
-    expires_at: Moment
-    error: ErrorDocument | None
-    recipients: Recipients
-    provider_message_id: str | None
-    merged_into: str | None
-    digest_of: list[str] | None
-    why: str
-
-
-class MessageDocument(Document):
-    """As rendered for the last try."""
-
-    title: str
-    text: str
-    format: str
-
-
-class TemplatedMessageDocument(MessageDocument):
-    """`params`: what was put into the provider's template."""
-
-    params: dict[str, str]
-
-
-class AttemptDocument(Document):
-    """One try to send one part; an `outcome` of null: on its way, or its worker died."""
-
-    n: int
-    part: int
-    parts: int
-    trigger: str
-    started_at: Moment
-    finished_at: Moment | None
-    latency_s: float | None
-    outcome: str | None
-    http_status: int | None
-    provider_code: str | None
-    provider_message: str | None
-    possible_duplicate: bool
-    recipients: Recipients
-    request: str | None
-    response: str | None
-
-
-class FullDeliveryDocument(DeliveryDocument):
-    message: TemplatedMessageDocument | MessageDocument | None = Field(
-        description="null: not rendered yet, or expunged"
-    )
-    attempts: list[AttemptDocument]
+_ID = re.compile("(dlv|alr|evt|job)_[0-9a-z]{26}")
+_SKEW = timedelta(hours=1)  # by how much an id may run ahead of created_at: a clock was set back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,29 +70,41 @@ def find(session: Session, principal: Principal, delivery_id: str) -> Delivery:
 
 
 def listed(session: Session, principal: Principal, filters: Filters, ask: Ask) -> Listed[DeliveryDocument]:
-    """One page, newest first."""
-    rows = _narrowed(select(Delivery).where(principal.only(Delivery.pool, Delivery.queue)), filters)
-    found = page(session, rows, Delivery.id, ask)
+    """One page, newest first. It may hold fewer than asked for and still name a next one."""
+    found = rows_of(session, principal, filters, ask)
     return Listed(items=documents(session, found.rows), next_cursor=found.next_cursor)
 
 
-def documents(session: Session, rows: Sequence[Delivery]) -> list[DeliveryDocument]:
-    members = _members(session, [row.id for row in rows if row.is_digest])
-    untried = {row.alert_id for row in rows if row.message is None and row.attempt_count == 0}
-    alerts = session.execute(select(Alert.id, Alert.title).where(Alert.id.in_(untried)))
-    titles = {alert.id: alert.title for alert in alerts}
-    return [_document(row, members.get(row.id), titles.get(row.alert_id or "", "")) for row in rows]
+def rows_of(session: Session, principal: Principal, filters: Filters, ask: Ask) -> Page[Delivery]:
+    """The same as rows.
+
+    Raises:
+        Problem: `q` has no word in it, or the cursor is none of ours.
+    """
+    asked = _question(filters.q)
+    rows = _narrowed(select(Delivery).where(principal.only(Delivery.pool, Delivery.queue)), filters)
+    for kind, one in asked.ids:
+        rows = rows.where(_is(kind, one))
+    is_few = bool(asked.ids or filters.alert or filters.event)
+    terms = frozenset() if is_few else _terms(principal, filters)
+    if asked.question is None and len(terms) <= 1 and (principal.pool is None or not terms):
+        return page(session, rows, Delivery.id, ask)
+    if asked.question is not None and not is_few:
+        terms |= {word_term(one) for one in asked.question.terms}
+    found = sought_out(session, Sought(rows, terms, asked.question), _span(filters, ask), ask.limit)
+    return Page(found.rows, None if found.goes_on_at is None else cursor_of(found.goes_on_at))
 
 
-def full(session: Session, row: Delivery) -> FullDeliveryDocument:
-    """With the message as rendered for the last try, and every attempt."""
-    (short,) = documents(session, [row])
-    attempts = session.scalars(
-        select(Attempt).where(Attempt.delivery_id == row.id).order_by(Attempt.n, Attempt.part, Attempt.id)
-    )
-    return FullDeliveryDocument(
-        **short.model_dump(), message=_message(row), attempts=[_attempt(attempt) for attempt in attempts]
-    )
+def _terms(principal: Principal, filters: Filters) -> frozenset[bytes]:
+    """What the index has of filters and scope."""
+    named = {
+        "job": filters.job, "channel": filters.channel, "kind": filters.kind, "item": filters.item,
+        "state": filters.state,
+    }  # fmt: skip
+    if principal.pool is not None:
+        name = "pool" if principal.queue is None else "scope"
+        named[name] = principal.pool if principal.queue is None else f"{principal.pool}/{principal.queue}"
+    return frozenset(filter_term(name, value) for name, value in named.items() if value is not None)
 
 
 def _narrowed(rows: Select[Delivery], filters: Filters) -> Select[Delivery]:
@@ -187,109 +123,36 @@ def _narrowed(rows: Select[Delivery], filters: Filters) -> Select[Delivery]:
     if filters.until is not None:
         last = first_id("dlv", filters.until + _SKEW)
         rows = rows.where(Delivery.created_at < filters.until, Delivery.id < last)
-    return rows if filters.q is None else rows.where(_holds(filters.q))
+    return rows
 
 
-def _holds(words: str) -> ColumnElement[bool]:
-    told = select(Alert.id).where(
-        Alert.id == Delivery.alert_id,
-        or_(Alert.title.icontains(words, autoescape=True), Alert.body.icontains(words, autoescape=True)),
-    )
-    answered = select(Attempt.id).where(
-        Attempt.delivery_id == Delivery.id, Attempt.provider_message.icontains(words, autoescape=True)
-    )
-    columns = (Delivery.job_name, Delivery.channel, Delivery.error_message, Delivery.why)
-    here = (column.icontains(words, autoescape=True) for column in columns)
-    return or_(*here, told.exists(), answered.exists())
+def _span(filters: Filters, ask: Ask) -> Span:
+    bounds = [after(ask.cursor)] if ask.cursor is not None else []
+    if filters.until is not None:
+        bounds.append(first_id("dlv", filters.until + _SKEW))
+    return Span(first_id("dlv", filters.since) if filters.since else "", min(bounds, default=None))
 
 
-def _members(session: Session, digests: Sequence[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
-    if digests:
-        rows = select(Delivery.merged_into, Delivery.id).where(Delivery.merged_into.in_(digests))
-        for digest, member in session.execute(rows.order_by(Delivery.id)):
-            found[str(digest)].append(member)
-    return found
+@dataclass(frozen=True)
+class _Asked:
+    """`q`: identifiers of ours in it, by kind, and the words."""
+
+    ids: tuple[tuple[str, str], ...] = ()
+    question: Question | None = None
 
 
-def _document(row: Delivery, members: list[str] | None, alert_title: str) -> DeliveryDocument:
-    return DeliveryDocument(
-        id=row.id,
-        alert_id=row.alert_id,
-        event_id=row.event_id,
-        job_id=row.job_id,
-        job_name=row.job_name,
-        scope=scope_of(row.pool, row.queue),
-        channel=row.channel,
-        kind=row.kind,
-        item=row.item,
-        items=row.items,
-        severity=row.severity,
-        status=row.status,
-        trigger=row.trigger,
-        state=row.state,
-        attempt_count=row.attempt_count,
-        title=row.message["title"] if row.message else alert_title,
-        created_at=row.created_at,
-        first_attempt_at=row.first_attempt_at,
-        delivered_at=row.delivered_at,
-        latency_s=_seconds(row.created_at, row.delivered_at),
-        next_attempt_at=row.next_attempt_at,
-        expires_at=row.expires_at,
-        error=_error(row),
-        recipients=_recipients(row.recipients),
-        provider_message_id=row.provider_message_id,
-        merged_into=row.merged_into,
-        digest_of=(members or []) if row.is_digest else None,
-        why=row.why,
-    )
+def _question(q: str | None) -> _Asked:
+    whole = question(q or "")
+    ids = tuple((found[1], one) for one in whole.texts if (found := _ID.fullmatch(one)))
+    named = {one for _, one in ids}
+    rest = question(" ".join(one for one in whole.texts if one not in named))
+    if rest.texts and not rest.terms and not ids:
+        raise invalid("q", "give at least one word of letters or digits")
+    return _Asked(ids, rest if rest.texts else None)
 
 
-def _error(row: Delivery) -> ErrorDocument | None:
-    if row.error_code is None and row.error_message is None:
-        return None
-    return ErrorDocument(
-        code=row.error_code, message=row.error_message or "", permanent=bool(row.error_permanent)
-    )
-
-
-def _message(row: Delivery) -> MessageDocument | None:
-    if row.message is None:
-        return None
-    shown = {"title": row.message["title"], "text": row.message["text"]}
-    shown["format"] = row.message.get("format", "text")
-    params = row.message.get("params")
-    return TemplatedMessageDocument(**shown, params=params) if params else MessageDocument(**shown)
-
-
-def _recipients(rows: Sequence[Mapping[str, Any]]) -> Recipients:
-    return [
-        SentRecipientDocument(**one)
-        if one.get("message_id")
-        else RecipientDocument(to=one["to"], outcome=one["outcome"], code=one["code"])
-        for one in rows
-    ]
-
-
-def _attempt(row: Attempt) -> AttemptDocument:
-    return AttemptDocument(
-        n=row.n,
-        part=row.part,
-        parts=row.parts,
-        trigger=row.trigger,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        latency_s=_seconds(row.started_at, row.finished_at),
-        outcome=row.outcome,
-        http_status=row.http_status,
-        provider_code=row.provider_code,
-        provider_message=row.provider_message,
-        possible_duplicate=row.possible_duplicate,
-        recipients=_recipients(row.recipients),
-        request=row.request,
-        response=row.response,
-    )
-
-
-def _seconds(start: datetime, end: datetime | None) -> float | None:
-    return None if end is None else round((end - start).total_seconds(), 3)
+def _is(kind: str, one: str) -> ColumnElement[bool]:
+    columns = {"alr": Delivery.alert_id, "evt": Delivery.event_id, "job": Delivery.job_id}
+    if kind in columns:
+        return columns[kind] == one
+    return or_(Delivery.id == one, Delivery.merged_into == one)

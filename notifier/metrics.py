@@ -38,6 +38,8 @@ POSSIBLE_DUPLICATES = Counter(
 TEMPLATE_ERRORS = Counter(
     "faultcast_template_errors", "Messages told in built-in words because the template failed", ("item",)
 )
+INDEXED = Counter("faultcast_log_indexed", "Deliveries that the index of the delivery log has read")
+REMOVED = Counter("faultcast_log_removed", "What was removed from the delivery log for its age", ("what",))
 LEASES_LOST = Counter("faultcast_leases_lost", "Deliveries that another worker took over while we had them")
 
 

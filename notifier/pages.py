@@ -40,19 +40,19 @@ def page(session: Session, rows: Select[Row], key: InstrumentedAttribute[str], a
         Problem: the cursor is none of ours.
     """
     if ask.cursor is not None:
-        rows = rows.where(key < _after(ask.cursor))
+        rows = rows.where(key < after(ask.cursor))
     found = session.scalars(rows.order_by(key.desc()).limit(ask.limit + 1)).all()
     if len(found) <= ask.limit:
         return Page(found, None)
     kept = found[: ask.limit]
-    return Page(kept, _cursor(getattr(kept[-1], key.key)))
+    return Page(kept, cursor_of(getattr(kept[-1], key.key)))
 
 
-def _cursor(last: str) -> str:
+def cursor_of(last: str) -> str:
     return base64.urlsafe_b64encode(last.encode()).decode().rstrip("=")
 
 
-def _after(cursor: str) -> str:
+def after(cursor: str) -> str:
     try:
         last = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode(
             "ascii"

@@ -175,6 +175,7 @@ class Settings(BaseSettings):
     runtime: Literal["local", "kubernetes"] = "local"
     local_nodes: WholeText = Field(default=3, ge=1, le=1000)
     retention_days: WholeText = Field(default=90, ge=1, le=36500)
+    retention_rows: WholeText = Field(default=0, ge=0, le=1_000_000_000)
     watchdog_url: Annotated[Secret, AfterValidator(_secret_http_url)] = None
     log_format: Literal["console", "json"] = "console"
 

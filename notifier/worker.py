@@ -6,6 +6,7 @@ import threading
 import structlog
 
 from notifier.engine import CONCURRENCY, Engine
+from notifier.housekeeping import Housekeeper
 from notifier.leases import Leases
 from notifier.listener import Listener
 from notifier.network import network_of
@@ -31,6 +32,8 @@ def run_worker(
     tools = Tools(store, Writer(store), Leases(), box, network_of(settings), settings)
     engine = Engine(tools, concurrency)
     engine.start()
+    keeper = Housekeeper(store, tools.writer, settings)
+    keeper.start()
     listener = None
     if settings.redis_url is not None:
         listener = Listener(settings.redis_url.get_secret_value(), engine.hear)
@@ -38,6 +41,7 @@ def run_worker(
     log.info("worker_started", concurrency=concurrency, hears_a_bell=listener is not None)
     stop.wait()
     log.info("worker_stopping")
+    keeper.stop()
     engine.stop()
     if listener is not None:
         listener.stop()

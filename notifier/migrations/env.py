@@ -2,7 +2,8 @@
 
 from alembic import context
 
-import notifier.model  # noqa: F401  fills Base.metadata
+import notifier.model
+import notifier.searchmodel  # noqa: F401  both fill Base.metadata
 from notifier.storage import Base
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=Base.metadata)

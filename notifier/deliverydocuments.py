@@ -1,0 +1,221 @@
+"""Rows of the delivery log as the documents that the API answers."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from notifier.documents import Document, Moment, scope_of
+from notifier.model import Alert, Attempt, Delivery
+
+
+class ErrorDocument(Document):
+    """The last error; `permanent`: it is not tried again."""
+
+    code: str | None
+    message: str
+    permanent: bool
+
+
+class RecipientDocument(Document):
+    to: str
+    outcome: str
+    code: str | None
+
+
+class SentRecipientDocument(RecipientDocument):
+    """Of whom the provider gave its message an id of its own."""
+
+    message_id: str
+
+
+Recipients = list[SentRecipientDocument | RecipientDocument]
+
+
+class DeliveryDocument(Document):
+    """One alert for one channel. `alert_id` is null for a digest, which has `digest_of` instead."""
+
+    id: str
+    alert_id: str | None
+    event_id: str | None
+    job_id: str | None
+    job_name: str | None
+    scope: str
+    channel: str
+    kind: str
+    item: str
+    items: list[str]
+    severity: str
+    status: str
+    trigger: str
+    state: str
+    attempt_count: int
+    title: str = Field(description="of the message, or until it is rendered the alert's; empty once expunged")
+    created_at: Moment
+    first_attempt_at: Moment | None
+    delivered_at: Moment | None
+    latency_s: float | None = Field(description="from the alert to the provider's word")
+    next_attempt_at: Moment | None
+    expires_at: Moment
+    error: ErrorDocument | None
+    recipients: Recipients
+    provider_message_id: str | None
+    merged_into: str | None
+    digest_of: list[str] | None
+    why: str
+
+
+class MessageDocument(Document):
+    """As rendered for the last try."""
+
+    title: str
+    text: str
+    format: str
+
+
+class TemplatedMessageDocument(MessageDocument):
+    """`params`: what was put into the provider's template."""
+
+    params: dict[str, str]
+
+
+class AttemptDocument(Document):
+    """One try to send one part; an `outcome` of null: on its way, or its worker died."""
+
+    n: int
+    part: int
+    parts: int
+    trigger: str
+    started_at: Moment
+    finished_at: Moment | None
+    latency_s: float | None
+    outcome: str | None
+    http_status: int | None
+    provider_code: str | None
+    provider_message: str | None
+    possible_duplicate: bool
+    recipients: Recipients
+    request: str | None
+    response: str | None
+
+
+class FullDeliveryDocument(DeliveryDocument):
+    message: TemplatedMessageDocument | MessageDocument | None = Field(
+        description="null: not rendered yet, or expunged"
+    )
+    attempts: list[AttemptDocument]
+
+
+def documents(session: Session, rows: Sequence[Delivery]) -> list[DeliveryDocument]:
+    members = _members(session, [row.id for row in rows if row.is_digest])
+    untried = {row.alert_id for row in rows if row.message is None and row.attempt_count == 0}
+    alerts = session.execute(select(Alert.id, Alert.title).where(Alert.id.in_(untried)))
+    titles = {alert.id: alert.title for alert in alerts}
+    return [_document(row, members.get(row.id), titles.get(row.alert_id or "", "")) for row in rows]
+
+
+def full(session: Session, row: Delivery) -> FullDeliveryDocument:
+    """With the message as rendered for the last try, and every attempt."""
+    (short,) = documents(session, [row])
+    attempts = session.scalars(
+        select(Attempt).where(Attempt.delivery_id == row.id).order_by(Attempt.n, Attempt.part, Attempt.id)
+    )
+    return FullDeliveryDocument(
+        **short.model_dump(), message=_message(row), attempts=[_attempt(attempt) for attempt in attempts]
+    )
+
+
+def _members(session: Session, digests: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    if digests:
+        rows = select(Delivery.merged_into, Delivery.id).where(Delivery.merged_into.in_(digests))
+        for digest, member in session.execute(rows.order_by(Delivery.id)):
+            found[str(digest)].append(member)
+    return found
+
+
+def _document(row: Delivery, members: list[str] | None, alert_title: str) -> DeliveryDocument:
+    return DeliveryDocument(
+        id=row.id,
+        alert_id=row.alert_id,
+        event_id=row.event_id,
+        job_id=row.job_id,
+        job_name=row.job_name,
+        scope=scope_of(row.pool, row.queue),
+        channel=row.channel,
+        kind=row.kind,
+        item=row.item,
+        items=row.items,
+        severity=row.severity,
+        status=row.status,
+        trigger=row.trigger,
+        state=row.state,
+        attempt_count=row.attempt_count,
+        title=row.message["title"] if row.message else alert_title,
+        created_at=row.created_at,
+        first_attempt_at=row.first_attempt_at,
+        delivered_at=row.delivered_at,
+        latency_s=_seconds(row.created_at, row.delivered_at),
+        next_attempt_at=row.next_attempt_at,
+        expires_at=row.expires_at,
+        error=_error(row),
+        recipients=_recipients(row.recipients),
+        provider_message_id=row.provider_message_id,
+        merged_into=row.merged_into,
+        digest_of=(members or []) if row.is_digest else None,
+        why=row.why,
+    )
+
+
+def _error(row: Delivery) -> ErrorDocument | None:
+    if row.error_code is None and row.error_message is None:
+        return None
+    return ErrorDocument(
+        code=row.error_code, message=row.error_message or "", permanent=bool(row.error_permanent)
+    )
+
+
+def _message(row: Delivery) -> MessageDocument | None:
+    if row.message is None:
+        return None
+    shown = {"title": row.message["title"], "text": row.message["text"]}
+    shown["format"] = row.message.get("format", "text")
+    params = row.message.get("params")
+    return TemplatedMessageDocument(**shown, params=params) if params else MessageDocument(**shown)
+
+
+def _recipients(rows: Sequence[Mapping[str, Any]]) -> Recipients:
+    return [
+        SentRecipientDocument(**one)
+        if one.get("message_id")
+        else RecipientDocument(to=one["to"], outcome=one["outcome"], code=one["code"])
+        for one in rows
+    ]
+
+
+def _attempt(row: Attempt) -> AttemptDocument:
+    return AttemptDocument(
+        n=row.n,
+        part=row.part,
+        parts=row.parts,
+        trigger=row.trigger,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        latency_s=_seconds(row.started_at, row.finished_at),
+        outcome=row.outcome,
+        http_status=row.http_status,
+        provider_code=row.provider_code,
+        provider_message=row.provider_message,
+        possible_duplicate=row.possible_duplicate,
+        recipients=_recipients(row.recipients),
+        request=row.request,
+        response=row.response,
+    )
+
+
+def _seconds(start: datetime, end: datetime | None) -> float | None:
+    return None if end is None else round((end - start).total_seconds(), 3)

@@ -1,0 +1,101 @@
+"""What one worker does for all beside sending: the index of the delivery log, and what is kept of it."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from notifier import indexing, metrics, retention
+from notifier.retention import Bounds
+from notifier.settings import Settings
+from notifier.storage import Store
+from notifier.turn import Turn
+from notifier.writer import Writer
+
+KEY = "housekeeper"
+ROUND_S = 1.0
+SHARE = 4  # it rests so many times as long as it works
+SWEEP_EVERY_S = 3600.0
+
+log = structlog.get_logger()
+
+
+class Housekeeper:
+    """A thread of a worker; of all workers' one is at work."""
+
+    def __init__(self, store: Store, writer: Writer, settings: Settings) -> None:
+        self._store = store
+        self._writing: Callable[[], AbstractContextManager[Any]] = (
+            nullcontext if store.is_postgres else lambda: writer.turn
+        )
+        self._bounds = Bounds(settings.retention_days, settings.retention_rows)
+        self._turn = Turn(store, KEY)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="housekeeper", daemon=True)
+        self._sweep_at = 0.0
+        self._steps: Iterator[int] = iter(())
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        rest = 0.0
+        while not self._ended.wait(rest):
+            began = time.monotonic()
+            try:
+                if self._turn.is_ours():
+                    self._index()
+                    self._sweep()
+            except SQLAlchemyError as error:
+                log.warning("not_tidied", why=type(error).__name__)
+            except Exception:  # a border: the thread must not end
+                log.exception("not_tidied")
+            rest = max(ROUND_S, SHARE * (time.monotonic() - began))
+        try:
+            self._turn.give_up()
+        except SQLAlchemyError as error:
+            log.info("turn_not_given_up", why=type(error).__name__)
+
+    def _index(self) -> None:
+        metrics.INDEXED.inc(indexing.advance(self._store, self._writing()))
+
+    def _sweep(self) -> None:
+        """A second of it; the rest comes with the next rounds."""
+        now = time.monotonic()
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_EVERY_S
+            self._steps = steps(self._store, self._writing, self._bounds)
+        while not self._ended.is_set() and time.monotonic() < now + ROUND_S:
+            if next(self._steps, None) is None:
+                return
+
+
+def steps(store: Store, writing: Callable[[], AbstractContextManager[Any]], bounds: Bounds) -> Iterator[int]:
+    """Removes all that is not to be kept, a transaction a step; each says how much that was."""
+    with store.read() as session:
+        now = store.now(session)
+        below = retention.horizon(session, bounds, now)
+    after: str | None = ""
+    while after is not None:
+        removed = retention.sweep(store, writing(), below, after)
+        metrics.REMOVED.labels("delivery").inc(removed.deliveries)
+        metrics.REMOVED.labels("alert").inc(removed.alerts)
+        after = removed.looked_upto
+        yield removed.deliveries
+    is_more = True
+    while is_more:
+        with writing(), store.write() as session:
+            count = retention.sweep_alerts(session, now - timedelta(days=bounds.days))
+            is_more = retention.sweep_index(session) or count == retention.BATCH
+            retention.purge_answers(session, now)
+        metrics.REMOVED.labels("alert").inc(count)
+        yield count

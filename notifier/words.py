@@ -1,0 +1,83 @@
+"""Words of the delivery log: which ones a text holds, and whether it answers a question. Pure.
+
+A word is a run of letters and digits, whatever its case; scripts written without spaces (Chinese, Japanese,
+Thai) are taken by single characters and by pairs.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+MAX_WORD = 40  # characters of a word that are looked at
+MAX_TEXT = 20_000  # characters of a document that are looked at
+_RUN = re.compile(r"[^\W_]+")
+_HEAD = re.compile(r"[^\W\d_]{2,}(?=\d)")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What somebody looks for.
+
+    Attributes:
+        texts: all of them stand in the document, as they are.
+        terms: all of these are among its words.
+    """
+
+    texts: tuple[str, ...]
+    terms: frozenset[str]
+
+
+def normal(text: str) -> str:
+    """Without differences that nobody means: case, width, ligatures."""
+    return unicodedata.normalize("NFKC", text.casefold()).casefold()
+
+
+def document(texts: Iterable[str | None]) -> str:
+    """One normal text of several, as far as it is looked at."""
+    return normal("\n".join(text for text in texts if text)[:MAX_TEXT])
+
+
+def question(text: str) -> Question:
+    texts = tuple(dict.fromkeys(normal(text).split()))
+    return Question(texts, frozenset(term for one in texts for term in _asked(one)))
+
+
+def words(text: str) -> set[str]:
+    """All words of a normal text, as the index has them: `llama3` also under `llama`."""
+    found: set[str] = set()
+    for run in _RUN.findall(text):
+        for piece, is_unspaced in _pieces(run):
+            if is_unspaced:
+                found.update(piece)
+                found.update(a + b for a, b in pairwise(piece))
+            else:
+                found.add(piece[:MAX_WORD])
+                if head := _HEAD.match(piece):
+                    found.add(head[0][:MAX_WORD])
+    return found
+
+
+def answers(text: str, asked: Question) -> bool:
+    """Whether a normal text holds all that is asked for."""
+    return all(one in text for one in asked.texts) and (not asked.terms or asked.terms <= words(text))
+
+
+def _asked(text: str) -> Iterable[str]:
+    """The words that a document with this text in it has."""
+    for run in _RUN.findall(text):
+        for piece, is_unspaced in _pieces(run):
+            if not is_unspaced:
+                yield piece[:MAX_WORD]
+            elif len(piece) == 1:
+                yield piece
+            else:
+                yield from (a + b for a, b in pairwise(piece))
+
+
+def _pieces(run: str) -> Iterable[tuple[str, bool]]:
+    if run.isascii():
+        return ((run, False),)
+    groups = groupby(run, key=lambda character: unicodedata.category(character) == "Lo")
+    return (("".join(group), is_unspaced) for is_unspaced, group in groups)

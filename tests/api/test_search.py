@@ -1,0 +1,289 @@
+"""What is found does not depend on how much of the log the index has read, on either database."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import delete, func, select
+
+from notifier import indexing
+from notifier.api.deps import Services
+from notifier.clock import utcnow
+from notifier.ids import first_id, new_id
+from notifier.model import Alert, Attempt, Delivery, Receipt
+from notifier.searchmodel import SearchBits, SearchBlock, SearchSlot, SearchWatch
+
+As = Callable[..., httpx.Client]
+NOW = utcnow().replace(microsecond=0) - timedelta(hours=3)
+CHANNELS = ("ding", "mail", "运维群")
+ATTEMPT: dict[str, Any] = {
+    "channel_id": "chn_1", "n": 1, "part": 1, "parts": 1, "trigger": "alert", "lease_token": "t",
+    "started_at": NOW, "recipients": [], "provider_code": "42",
+}  # fmt: skip
+TITLES = ("NCCL timeout on rank 7", "磁盘满 /dev/sda", "Loss is NaN · llama3-70b", "GPU fell off the bus")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks so small that a test fills several."""
+    monkeypatch.setattr(indexing, "FULL", 7)
+
+
+def id_of(prefix: str, at: datetime, n: int) -> str:
+    """An id of that very moment, although the process has made later ones."""
+    return f"{first_id(prefix, at)[:-16]}{n:016}"
+
+
+class Log:
+    """A log and its index."""
+
+    def __init__(self, services: Services) -> None:
+        self.store = services.store
+
+    def add(self, n: int, at: datetime | None = None, **columns: Any) -> str:
+        """The n-th delivery: title, channel, state and pool by its number."""
+        now = at or NOW + timedelta(seconds=n)
+        title = TITLES[n % len(TITLES)]
+        alert = Alert(
+            id=id_of("alr", now, n), pool="default", source="s", item="custom", items=[], severity="error",
+            status="resolved", title=title, body=f"body {n}", labels={}, context={}, created_at=now,
+            last_at=now,
+        )  # fmt: skip
+        values: dict[str, Any] = {
+            "id": id_of("dlv", now, n), "alert_id": alert.id, "pool": "default" if n % 2 else "other",
+            "queue": "q" if n % 3 else "", "channel_id": "chn_1", "channel": CHANNELS[n % 3], "kind": "wecom",
+            "item": "custom" if n % 5 else "jobFT", "items": [], "severity": "error", "language": "",
+            "timezone": "", "fallback": [], "state": "failed" if n % 4 == 0 else "delivered", "shard": 1,
+            "order_key": "k", "created_at": now, "expires_at": now + timedelta(days=1), "mends": [],
+            "recipients": [],
+        }  # fmt: skip
+        row = Delivery(**{**values, **columns})
+        with self.store.write() as session:
+            session.add_all([alert, row])
+        return row.id
+
+    def attempt(self, delivery_id: str, said: str) -> None:
+        with self.store.write() as session:
+            session.add(Attempt(delivery_id=delivery_id, provider_message=said, **ATTEMPT))
+
+    def change(self, delivery_id: str, **values: Any) -> None:
+        with self.store.write() as session:
+            row = session.get_one(Delivery, delivery_id)
+            for name, value in values.items():
+                setattr(row, name, value)
+
+    def index(self, batch: int | None = None, rounds: int = 1000) -> None:
+        """Until there is nothing left to read."""
+        for _ in range(rounds):
+            is_first = not self.count(SearchBlock)
+            if not indexing.advance(self.store, nullcontext(), batch) and not is_first:
+                return
+
+    def count(self, table: type[Any]) -> int:
+        with self.store.read() as session:
+            return session.scalar(select(func.count()).select_from(table)) or 0
+
+
+@pytest.fixture
+def log(services: Services) -> Log:
+    return Log(services)
+
+
+def ids(client: httpx.Client, **params: Any) -> list[str]:
+    """All pages."""
+    found: list[str] = []
+    while True:
+        answer = client.get("/deliveries", params=params)
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        found += [item["id"] for item in page["items"]]
+        if page["next_cursor"] is None:
+            return found
+        params["cursor"] = page["next_cursor"]
+
+
+def wanted(rows: list[str], fits: Callable[[int], bool]) -> list[str]:
+    return [row for n, row in reversed(list(enumerate(rows))) if fits(n)]
+
+
+ASKED: dict[str, tuple[dict[str, Any], Callable[[int], bool]]] = {
+    "a word": ({"q": "nccl"}, lambda n: n % 4 == 0),
+    "words": ({"q": "RANK timeout"}, lambda n: n % 4 == 0),
+    "a number": ({"q": "body 17"}, lambda n: n == 17),
+    "Chinese": ({"q": "磁盘"}, lambda n: n % 4 == 1),
+    "a word nobody said": ({"q": "nowhere"}, lambda _: False),
+    "a word and a channel": ({"q": "loss", "channel": "运维群"}, lambda n: n % 4 == 2 and n % 3 == 2),
+    "a word and a state": ({"q": "body", "state": "failed"}, lambda n: n % 4 == 0),
+    "two filters": ({"channel": "mail", "state": "failed"}, lambda n: n % 3 == 1 and n % 4 == 0),
+    "three filters": (
+        {"channel": "ding", "item": "jobFT", "kind": "wecom"},
+        lambda n: n % 3 == 0 and n % 5 == 0,
+    ),
+    "filters without a hit": ({"channel": "ding", "state": "held"}, lambda _: False),
+}
+
+
+@pytest.mark.parametrize("read", ["nothing", "the old", "all", "all in small lots"])
+def test_the_answer_is_the_same_however_much_is_indexed(admin: httpx.Client, log: Log, read: str) -> None:
+    old = [log.add(n) for n in range(30)]
+    if read != "nothing":
+        log.index()
+    rows = old + [log.add(n) for n in range(30, 45)]
+    if read.startswith("all"):
+        log.index(batch=4 if "small" in read else None)
+        assert log.count(SearchSlot) == len(rows)
+    for params, fits in ASKED.values():
+        assert ids(admin, **params) == wanted(rows, fits), params
+        assert ids(admin, limit=2, **params) == wanted(rows, fits), params
+
+
+def test_a_span_of_time_narrows_what_is_found(admin: httpx.Client, log: Log) -> None:
+    rows = [log.add(n) for n in range(40)]
+    log.index()
+    since, until = NOW + timedelta(seconds=9), NOW + timedelta(seconds=33)
+    asked = {"q": "body", "channel": "mail", "since": since.isoformat(), "until": until.isoformat()}
+    assert ids(admin, **asked, limit=3) == wanted(rows, lambda n: 9 <= n < 33 and n % 3 == 1)
+
+
+@pytest.mark.parametrize(
+    ("scope", "fits"),
+    [("other", lambda n: n % 2 == 0), ("default/q", lambda n: n % 2 == 1 and n % 3 != 0)],
+    ids=["a pool", "a queue"],
+)
+def test_nobody_finds_what_lies_outside_his_scope(
+    as_: As, log: Log, scope: str, fits: Callable[[int], bool]
+) -> None:
+    rows = [log.add(n) for n in range(25)]
+    log.index()
+    viewer = as_("viewer", scope)
+    assert ids(viewer, q="body", limit=3) == wanted(rows, fits)
+    assert ids(viewer, state="failed") == wanted(rows, lambda n: fits(n) and n % 4 == 0)
+
+
+def test_what_was_committed_late_is_found_in_its_place(admin: httpx.Client, log: Log) -> None:
+    at = utcnow() - timedelta(seconds=8)
+    rows = [log.add(n, at + timedelta(milliseconds=n * 10)) for n in range(0, 60, 2)]
+    log.index()
+    late = [log.add(n, at + timedelta(milliseconds=n * 10)) for n in range(1, 60, 6)]
+    log.index()
+    assert log.count(SearchSlot) == len(rows) + len(late)
+    everything = sorted(rows + late, reverse=True)
+    assert ids(admin, q="body", limit=4) == everything
+    assert ids(admin, q="body", kind="wecom", limit=1) == everything
+
+
+def test_a_block_is_looked_through_once_more_when_it_is_old(
+    admin: httpx.Client, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that took minutes."""
+    log.index()
+    first = [log.add(n) for n in range(20)]
+    monkeypatch.setattr(indexing, "LATEST", timedelta(days=1))
+    log.index()
+    late = log.add(3, NOW + timedelta(seconds=3.5))
+    monkeypatch.setattr(indexing, "LATEST", timedelta(minutes=10))
+    for _ in range(log.count(SearchBlock)):
+        log.index(rounds=1)
+    assert ids(admin, q="body", limit=4) == sorted([*first, late], reverse=True)
+    with log.store.read() as session:
+        checked = session.scalars(select(SearchBlock.is_checked).order_by(SearchBlock.block)).all()
+    assert all(checked[:-1])
+
+
+def test_a_word_of_the_outcome_is_found_as_soon_as_there_is_one(admin: httpx.Client, log: Log) -> None:
+    rows = [log.add(n, state="sending") for n in range(10)]
+    log.index()
+    assert log.count(SearchWatch) == len(rows)
+    log.change(rows[4], state="failed", error_message="keywords not in content", attempt_count=1)
+    log.attempt(rows[4], "errcode zweiundvierzig")
+    for _ in ("before the index has read it", "after"):
+        assert ids(admin, q="keywords zweiundvierzig") == [rows[4]]
+        assert ids(admin, state="failed", channel=CHANNELS[1]) == [rows[4]]
+        assert rows[4] not in ids(admin, state="sending", channel=CHANNELS[1])
+        log.index()
+    assert log.count(SearchWatch) == len(rows) - 1
+
+
+def test_what_awaits_a_receipt_is_watched_until_it_is_there(log: Log) -> None:
+    one = log.add(0, state="accepted")
+    with log.store.write() as session:
+        session.add(Receipt(delivery_id=one, channel_id="chn_1", sent=[], due_at=NOW))
+    log.index()
+    assert log.count(SearchWatch) == 1
+    with log.store.write() as session:
+        session.execute(delete(Receipt))
+    log.index()
+    assert log.count(SearchWatch) == 0
+
+
+def test_an_identifier_finds_what_it_names(admin: httpx.Client, log: Log) -> None:
+    digest = log.add(0, is_digest=True, alert_id=None)
+    member = log.add(1, merged_into=digest, state="merged", job_id=new_id("job", NOW), job_name="llm")
+    other = log.add(2)
+    log.index()
+    with log.store.read() as session:
+        row = session.get_one(Delivery, member)
+    assert ids(admin, q=digest.upper()) == [member, digest]
+    assert ids(admin, q=f"{row.alert_id}") == [member]
+    assert ids(admin, q=f"{row.job_id} llm") == [member]
+    assert ids(admin, q=f"{row.job_id} mistral") == []
+    assert ids(admin, q=other, state="failed") == []
+
+
+HOSTILE = [
+    "'", '"', "\\", "* OR NEAR(", "a AND NOT b", "%", "_", ";--", "\N{COMBINING ACUTE ACCENT}", "😀", "a\0b",
+    "\u202e", "ﷺ" * 100, "x" * 200, " ", "", "<script>", "İ", "{}", "$1", ":a",
+]  # fmt: skip
+
+
+def test_nothing_anybody_looks_for_is_an_error_of_ours(admin: httpx.Client, log: Log) -> None:
+    for n in range(10):
+        log.add(n)
+    log.index()
+    for q in (*HOSTILE, "x" * 10_000):
+        for params in ({"q": q}, {"q": q, "state": "failed"}):
+            answer = admin.get("/deliveries", params=params)
+            assert answer.status_code in {200, 422}, (q, answer.text)
+            if answer.status_code == 422:
+                assert answer.json()["errors"][0]["field"] == "q"
+
+
+def test_a_question_without_a_word_is_refused_with_the_mend(admin: httpx.Client) -> None:
+    answer = admin.get("/deliveries", params={"q": "%%"})
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == [
+        {"field": "q", "message": "give at least one word of letters or digits"}
+    ]
+
+
+def test_one_request_looks_at_so_many_and_says_where_to_go_on(
+    admin: httpx.Client, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words that stand in every text, never side by side."""
+    rows = [log.add(n, why="alpha beta") for n in range(30)]
+    wanted = log.add(1, NOW - timedelta(minutes=1), why="alpha-beta")
+    log.index()
+    monkeypatch.setattr("notifier.searching.SOME", 8)
+    monkeypatch.setattr("notifier.searching.MANY", 8)
+    monkeypatch.setattr("notifier.searching.READ", 10)
+    first = admin.get("/deliveries", params={"q": "alpha-beta", "limit": 1}).json()
+    assert first["items"] == []
+    assert first["next_cursor"]
+    assert ids(admin, q="alpha-beta", limit=1) == [wanted]
+    assert wanted not in rows
+
+
+def test_two_that_read_at_once_do_not_write_twice(log: Log) -> None:
+    log.index()
+    for n in range(10):
+        log.add(n)
+    with log.store.read() as session:
+        seen = indexing.look(session, 100, utcnow())
+    assert indexing.advance(log.store, nullcontext()) == 10
+    with log.store.write() as session:
+        indexing.write(session, seen, utcnow())
+    assert log.count(SearchSlot) == 10
+    assert log.count(SearchBits) > 10
