@@ -7,7 +7,7 @@ import smtplib
 import socket
 import ssl
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from time import monotonic
@@ -168,6 +168,27 @@ def submit(
         raise NotSent(_in_words(error)) from None
     finally:
         (session or sock).close()
+
+
+def greet(network: Network, server: MailServer) -> None:
+    """As far as a mail would come before it names anybody; nothing is sent.
+
+    Raises:
+        NotSent: the server cannot be reached, or not in a way that is trusted.
+        Refused: it would not have us.
+    """
+    until = monotonic() + network.smtp_timeout_s
+    sock = network.dial(server.host, server.port, guarded=False, timeout_s=network.smtp_timeout_s)
+    try:
+        sock = _secured(network, server, sock)
+        with closing(_Session(sock, server, until)) as session:
+            _introduce(network, server, session)
+            _must(Stage.CONNECT, session.ask("NOOP"))
+            session.putcmd("QUIT")
+    except (smtplib.SMTPException, OSError) as error:
+        raise NotSent(_in_words(error)) from None
+    finally:
+        sock.close()
 
 
 def _secured(network: Network, server: MailServer, sock: socket.socket) -> socket.socket:

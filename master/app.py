@@ -25,6 +25,6 @@ def create_app(services: Services, controller: Controller) -> FastAPI:
     )
     notifier_api.mount(app, services)
     master_api.mount(app, controller)
-    app.include_router(health.router)
+    health.mount(app, services, controller)
     mount_console(app, services, controller)
     return app

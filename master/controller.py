@@ -1,6 +1,7 @@
 """The master's heart: one thread that looks after every live job of a pool, woken by whatever happens."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -60,6 +61,7 @@ class Controller:
         self._woken = threading.Event()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
+        self._round_at = time.monotonic()
         self._trouble: dict[tuple[str, str], str] = {}
         self._looked_at: datetime | None = None
         self._listening_since: datetime | None = None
@@ -83,6 +85,10 @@ class Controller:
         """Something happened: look at once."""
         self._woken.set()
 
+    def silent_s(self) -> float | None:
+        """How long ago it last began to look; None: it was not started."""
+        return None if self._thread is None else time.monotonic() - self._round_at
+
     def tick(self, now: datetime) -> None:
         """One look at everything."""
         if not self._hands.leadership.take():
@@ -99,6 +105,7 @@ class Controller:
         while not self._ending.is_set():
             self._woken.wait(LOOK_EVERY_S)
             self._woken.clear()
+            self._round_at = time.monotonic()
             self._guarded("pool", self._pool, lambda: self.tick(utcnow()))
             self._ending.wait(REST_S)
         self._guarded("pool", self._pool, self._hands.leadership.give_up)

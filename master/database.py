@@ -3,7 +3,7 @@
 from sqlalchemy.exc import DBAPIError
 
 from master.cli.errors import FAILED, CommandError
-from notifier.migrations import head, migrate
+from notifier.migrations import in_words, is_newer, migrate, revision
 from notifier.settings import DATABASE_NAME, Settings
 from notifier.storage import make_engine
 
@@ -15,11 +15,13 @@ def migrate_database(settings: Settings) -> str:
     engine = make_engine(settings.sqlalchemy_url)
     try:
         migrate(engine)
+        with engine.connect() as connection:
+            found = revision(connection)
     except DBAPIError as error:
         raise not_usable(error) from None
     finally:
         engine.dispose()
-    return f"the database is at revision {head()}"
+    return f"the database is {in_words(found)}" if is_newer(found) else f"the database is at revision {found}"
 
 
 def not_usable(error: DBAPIError) -> CommandError:

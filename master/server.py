@@ -19,13 +19,14 @@ from master.app import create_app
 from master.cli.errors import FAILED, REFUSED, CommandError
 from master.controller import Controller
 from master.database import not_usable
-from master.health import look
+from master.health import Health
 from master.listening import listen, url_of
 from master.runtimes.local import LocalRuntime
 from master.services import open_services
 from notifier.api.deps import Services
 from notifier.auth import bootstrap_admin
 from notifier.clock import utcnow
+from notifier.migrations import SchemaError
 from notifier.settings import Settings, SettingsError
 from notifier.watchdog import Watchdog
 
@@ -59,7 +60,7 @@ def run_server(settings: Settings, endpoint: Endpoint) -> int:
         app = create_app(services, controller)
         if door is not None:
             stack.enter_context(open_door(app, door))
-        for part in (controller, _watchdog(services)):
+        for part in (controller, _watchdog(services, app.state.health)):
             part.start()
             stack.callback(part.stop)
         server = _Server(_config(app, settings), endpoint.ready_fd)
@@ -71,10 +72,10 @@ def run_server(settings: Settings, endpoint: Endpoint) -> int:
         return 0 if server.started else FAILED
 
 
-def _watchdog(services: Services) -> Watchdog:
+def _watchdog(services: Services, health: Health) -> Watchdog:
     url = services.settings.watchdog_url
     plain = None if url is None else url.get_secret_value()
-    return Watchdog(plain, services.network, lambda: [one.name for one in look(services) if not one.ok])
+    return Watchdog(plain, services.network, lambda: [one.name for one in health.checks() if not one.ok])
 
 
 def check_runtime(settings: Settings) -> None:
@@ -92,6 +93,8 @@ def _services(settings: Settings) -> Iterator[Services]:
             bootstrap_admin(services.store, settings.data_dir, utcnow())
         except SettingsError as error:
             raise CommandError(str(error), REFUSED) from None
+        except SchemaError as error:
+            raise CommandError(str(error), FAILED) from None
         except DBAPIError as error:
             raise not_usable(error) from None
         yield services

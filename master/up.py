@@ -23,7 +23,7 @@ from master.runtimes.local import LocalRuntime
 from master.server import check_runtime
 from notifier.auth import bootstrap_admin
 from notifier.clock import utcnow
-from notifier.metrics import SHARED
+from notifier.exposition import SHARED
 from notifier.secretbox import open_box
 from notifier.settings import Settings, SettingsError
 from notifier.storage import Store, make_engine

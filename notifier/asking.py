@@ -253,7 +253,7 @@ def _move(session: Session, row: Delivery, found: Finding, now: datetime) -> set
     log.info("receipt", delivery=row.id, channel=row.channel, kind=row.kind, was=was, state=row.state)
     if row.state == "retrying":
         return {row.shard}
-    metrics.DELIVERIES.labels(row.kind, row.state).inc()
+    metrics.count_settled(row, row.state)
     return close(session, row, now)
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from channels.base import Adapter
 from channels.registry import adapter as adapter_of
-from notifier import meters, retry
+from notifier import meters, metrics, retry
 from notifier.attempts import give_up_lost
 from notifier.candidates import candidates, open_rows
 from notifier.channels import DISABLED
@@ -234,6 +234,7 @@ class Claiming:
 
 def take_back(session: Session, row: Delivery, adapter: Adapter | None, now: datetime) -> set[int]:
     """A delivery whose worker was lost is nobody's again; without an adapter its channel is no more."""
+    metrics.RECONCILED.labels("taken_back").inc()
     losses, token = give_up_lost(session, row, now), row.lease_token
     row.lease_token = row.lease_until = None
     row.state, row.next_attempt_at = ("retrying" if row.attempt_count else "pending"), now

@@ -22,6 +22,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from notifier import metrics
 from notifier.model import Shard
 from notifier.storage import Store
 
@@ -124,6 +125,7 @@ def _ring_all(queue: Queue, pending: Mapping[int, Store]) -> None:
         for store in set(pending.values()):
             _ring(queue, store, [shard for shard in pending if pending[shard] is store])
     except (RedisError, OSError, SQLAlchemyError) as error:
+        metrics.BELLS.labels("lost").inc()
         log.info("bell_not_rung", why=type(error).__name__)  # the message may name the server
 
 
@@ -143,7 +145,9 @@ def _ring(queue: Queue, store: Store, shards: list[int]) -> None:
                 failure_ttl=0,
             )
         except DuplicateJobError:
-            continue  # it rings already
+            metrics.BELLS.labels("ringing").inc()  # already
+        else:
+            metrics.BELLS.labels("rung").inc()
 
 
 def drain(_shard: int) -> None:

@@ -180,6 +180,8 @@ class Engine:
     def _take(self, tasks: Sequence[Task], token: str, since: float) -> None:
         if tasks:
             faultpoints.hit("claimed")
+            metrics.CLAIMS.inc()
+            metrics.CLAIMED.inc(len(tasks))
         self._tools.leases.hold([task.row.id for task in tasks], token, since)
         for task in tasks:
             self._slots.take(task.row.channel_id, 1)

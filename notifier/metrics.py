@@ -1,27 +1,22 @@
-"""Figures for Prometheus: counted where things happen, and read off the database when somebody asks.
+"""Figures for Prometheus that are counted where things happen: they are in memory, or in shared files where
+several processes count together. `notifier/gauges.py` has those that the database knows."""
 
-Workers and server are processes of their own: with `PROMETHEUS_MULTIPROC_DIR` set (by `faultcast up`)
-they count into shared files, and any of them can show the sum.
-"""
+from typing import Any, Protocol
 
-import os
-from collections.abc import Iterator
+from prometheus_client import Counter, Histogram, disable_created_metrics
+from sqlalchemy import Engine, event
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.registry import Collector
-from sqlalchemy import func, select
-from sqlalchemy.exc import SQLAlchemyError
+disable_created_metrics()  # a second series for each first one, which no rule asks for
 
-from notifier.model import Channel, Delivery
-from notifier.settle import OPEN
-from notifier.storage import Store
-
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
+NAMES_CHANNELS = "faultcast_channel_"
+MAX_CHANNELS = 200  # with figures of their own; the rest of a process share one
+OTHERS = "(others)"
 
 DELIVERIES = Counter(
-    "faultcast_deliveries", "Deliveries that reached a final state, or are held", ("kind", "state")
+    "faultcast_deliveries", "Deliveries that workers brought to a final state", ("kind", "state")
+)
+CHANNEL_DELIVERIES = Counter(
+    "faultcast_channel_deliveries", "The same by channel, for whoever may see all", ("channel", "state")
 )
 ATTEMPTS = Counter("faultcast_attempts", "Sends by what the provider's answer means", ("kind", "outcome"))
 PROVIDER_S = Histogram(
@@ -41,41 +36,47 @@ TEMPLATE_ERRORS = Counter(
 INDEXED = Counter("faultcast_log_indexed", "Deliveries that the index of the delivery log has read")
 REMOVED = Counter("faultcast_log_removed", "What was removed from the delivery log for its age", ("what",))
 LEASES_LOST = Counter("faultcast_leases_lost", "Deliveries that another worker took over while we had them")
+CLAIMS = Counter("faultcast_claims", "Claims that brought something")
+CLAIMED = Counter("faultcast_claimed_deliveries", "Deliveries claimed")
+RECONCILED = Counter(
+    "faultcast_reconciled", "What was put right because time passed or somebody died", ("what",)
+)
+BELLS = Counter("faultcast_bells", "Rings of the doorbell: rung, answered already, lost", ("fate",))
+DATABASE_ERRORS = Counter(
+    "faultcast_database_errors", "Statements that the database did not take", ("error",)
+)
+WATCHDOG = Counter(
+    "faultcast_watchdog_calls", "Calls to the watchdog: made, withheld, unanswered", ("result",)
+)
+
+_known: set[str] = set()
 
 
-class Queue(Collector):
-    """What waits, as the database has it."""
+class Told(Protocol):
+    """A delivery, as far as it is counted."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def collect(self) -> Iterator[Metric]:
-        open_now = GaugeMetricFamily(
-            "faultcast_open_deliveries", "Deliveries that are not final", labels=("kind", "state")
-        )
-        age = GaugeMetricFamily("faultcast_queue_age_seconds", "Age of the oldest delivery that is overdue")
-        broken = GaugeMetricFamily("faultcast_broken_channels", "Channels that cannot tell anything")
-        try:
-            with self._store.read() as session:
-                now = self._store.now(session)
-                waiting = select(Delivery.kind, Delivery.state, func.count()).where(OPEN)
-                for kind, state, count in session.execute(waiting.group_by(Delivery.kind, Delivery.state)):
-                    open_now.add_metric((kind, state), count)
-                due = select(func.min(Delivery.next_attempt_at)).where(OPEN, Delivery.next_attempt_at <= now)
-                oldest = session.scalar(due)
-                age.add_metric((), (now - oldest).total_seconds() if oldest is not None else 0.0)
-                failing = session.scalar(select(func.count()).where(Channel.health == "broken"))
-                broken.add_metric((), failing or 0)
-        except SQLAlchemyError:
-            return  # what is counted in memory can still be shown
-        yield from (open_now, age, broken)
+    kind: Any
+    pool: Any
+    queue: Any
+    channel: Any
 
 
-def exposition(store: Store) -> bytes:
-    """All figures in Prometheus' text form."""
-    ours = CollectorRegistry()
-    ours.register(Queue(store))
-    if not os.environ.get(SHARED):
-        return generate_latest(REGISTRY) + generate_latest(ours)
-    MultiProcessCollector(ours)  # type: ignore[no-untyped-call]
-    return generate_latest(ours)
+def count_settled(row: Told, state: str) -> None:
+    """Scope and name make the channel: names of two scopes do not mix."""
+    DELIVERIES.labels(row.kind, state).inc()
+    channel = "/".join(part for part in (row.pool, row.queue, row.channel) if part)
+    if channel not in _known:
+        if len(_known) < MAX_CHANNELS:
+            _known.add(channel)
+        else:
+            channel = OTHERS
+    CHANNEL_DELIVERIES.labels(channel, state).inc()
+
+
+def watch(engine: Engine) -> None:
+    """Count what goes wrong with this database from now on."""
+
+    @event.listens_for(engine, "handle_error")
+    def _count(context: Any) -> None:
+        error = context.sqlalchemy_exception or context.original_exception
+        DATABASE_ERRORS.labels(type(error).__name__).inc()

@@ -299,6 +299,20 @@ class Followup(Base):
     due_at: Mapped[datetime] = mapped_column(index=True)
 
 
+class Worker(Base):
+    """A process that sends, as it said of itself a few seconds ago. `behind_s`: its clock, against ours."""
+
+    __tablename__ = "workers"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    host: Mapped[str]
+    pid: Mapped[int]
+    version: Mapped[str]
+    concurrency: Mapped[int]
+    started_at: Mapped[datetime]
+    seen_at: Mapped[datetime]
+    behind_s: Mapped[float]
+
+
 class Shard(Base):
     """A share of the channels. `generation` moves on with every claim and names the next bell."""
 

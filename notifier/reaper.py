@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
-from notifier import meters
+from notifier import meters, metrics
 from notifier.channels import release_held
 from notifier.claim import take_back
 from notifier.doorbell import SHARDS
@@ -42,6 +42,7 @@ def _release_mended(session: Session, now: datetime) -> set[int]:
     wake = set()
     for channel in session.scalars(mended).all():
         release_held(session, channel, now)
+        metrics.RECONCILED.labels("released").inc()
         wake.add(channel.shard)
     return wake
 
@@ -59,9 +60,11 @@ def _end_orphans(session: Session, now: datetime) -> set[int]:
 def _close_alerts(session: Session, now: datetime) -> None:
     """An alert that nobody repeats is over; the partial index of open ones keeps this look short."""
     is_open = text("alerts.status = 'firing' and alerts.dedup_key is not null")
-    session.execute(
+    closed = session.execute(
         update(Alert)
         .where(is_open, Alert.expires_at <= now)
-        .values(status="resolved", resolved_at=Alert.expires_at, why="nobody repeated it"),
+        .values(status="resolved", resolved_at=Alert.expires_at, why="nobody repeated it")
+        .returning(Alert.id),
         execution_options={"synchronize_session": False},
-    )
+    ).all()
+    metrics.RECONCILED.labels("closed").inc(len(closed))

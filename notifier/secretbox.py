@@ -24,7 +24,7 @@ from notifier.storage import Store
 KEY_FILE = "secret.key"
 _VERSION = "v1."
 _NONCE_BYTES = 12
-_CHECK = "secret_key_check"
+CHECK = "secret_key_check"
 
 
 class WrongKeyError(ValueError):
@@ -76,18 +76,27 @@ def open_box(settings: Settings, store: Store) -> SecretBox:
     """
     box = SecretBox(_secret_key(settings, store))
     with store.write() as session:
-        check = session.get(Meta, _CHECK)
+        check = session.get(Meta, CHECK)
         if check is None:
-            session.add(Meta(key=_CHECK, value=box.seal({"is": "right"}, owner=_CHECK)))
+            session.add(Meta(key=CHECK, value=box.seal({"is": "right"}, owner=CHECK)))
             return box
         try:
-            box.open(check.value, owner=_CHECK)
+            box.open(check.value, owner=CHECK)
         except WrongKeyError:
             raise SettingsError(
                 "FAULTCAST_SECRET_KEY is not the key of this database: "
                 "set the key with which the database was first started"
             ) from None
     return box
+
+
+def is_key_of(session: Session, box: SecretBox) -> bool:
+    """Whether that is the key with which this database was started."""
+    check = session.get(Meta, CHECK)
+    try:
+        return check is not None and bool(box.open(check.value, owner=CHECK))
+    except WrongKeyError:
+        return False
 
 
 def _derive(secret_key: str, purpose: bytes) -> bytes:
@@ -111,7 +120,7 @@ def _secret_key(settings: Settings, store: Store) -> str:
 
 
 def _refuse_when_lost(session: Session, path: Path) -> None:
-    if session.get(Meta, _CHECK) is not None:
+    if session.get(Meta, CHECK) is not None:
         raise SettingsError(
             f"{path} is missing, and this database was started with the key in it: "
             "put the file back, or set FAULTCAST_SECRET_KEY to its content"

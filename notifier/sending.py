@@ -239,7 +239,7 @@ class _Sending:
             log.info("outcome_came_late", delivery=self._row.id, outcome=done.outcome.value)
             return
         if settled.state in FINAL_STATES:
-            metrics.DELIVERIES.labels(self._row.kind, settled.state).inc()
+            metrics.count_settled(self._row, settled.state)
         if done.outcome not in TOLD:
             log.info(
                 "not_told",

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from channels.base import Answer, Outcome, Recipient
 from channels.registry import adapter
-from notifier import meters
+from notifier import meters, metrics
 from notifier.alerts import raise_channel_failing
 from notifier.attempts import complete, was_throttled
 from notifier.digests import UNSENT, settle_members
@@ -115,6 +115,7 @@ def expire(session: Session, row: Delivery, now: datetime) -> set[int]:
     if row.error_message is None:
         row.error_code, row.error_message = "expired", EXPIRED
     row.error_permanent = True
+    metrics.RECONCILED.labels("expired").inc()
     return close(session, row, now)
 
 
@@ -132,6 +133,8 @@ def close(session: Session, row: Delivery, now: datetime) -> set[int]:
 def break_channel(session: Session, channel: Channel, why: str, now: datetime) -> set[int]:
     """The channel itself is at fault: what waits is held, its fallback told, `channelFailing` raised."""
     is_new = channel.health != "broken"
+    if is_new:
+        metrics.RECONCILED.labels("channel_broken").inc()
     channel.health, channel.health_why, channel.paused_until = "broken", why, None
     session.flush()
     wake = hold(session, channel, now)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import structlog
 
 from channels.transport import Network, NotSent, Unanswered
+from notifier import metrics
 
 EVERY_S = 60.0
 TIMEOUT_S = 10.0
@@ -46,6 +47,7 @@ class Watchdog:
         while not self._ending.wait(self._every_s):
             faults = self._faults()
             if faults:
+                metrics.WATCHDOG.labels("withheld").inc()
                 log.warning("watchdog_not_called", faults=list(faults))
             else:
                 self._call(self._url or "")
@@ -54,7 +56,11 @@ class Watchdog:
         try:
             response = self._network.request("GET", url, timeout_s=TIMEOUT_S)
         except (NotSent, Unanswered) as error:
+            metrics.WATCHDOG.labels("unanswered").inc()
             log.warning("watchdog_not_reached", why=type(error).__name__)  # the address itself is a secret
             return
-        if response.status >= 300:
+        if response.status < 300:
+            metrics.WATCHDOG.labels("made").inc()
+        else:
+            metrics.WATCHDOG.labels("unanswered").inc()
             log.warning("watchdog_not_reached", status=response.status)

@@ -5,11 +5,14 @@ import threading
 
 import structlog
 
+from notifier import metrics
 from notifier.engine import CONCURRENCY, Engine
 from notifier.housekeeping import Housekeeper
 from notifier.leases import Leases
 from notifier.listener import Listener
+from notifier.migrations import check_revision
 from notifier.network import network_of
+from notifier.presence import Presence
 from notifier.secretbox import open_box
 from notifier.sending import Tools
 from notifier.settings import Settings
@@ -28,6 +31,8 @@ def run_worker(
     stop = stop or threading.Event()
     sys.setswitchinterval(SWITCH_S)
     store = Store(make_engine(settings.sqlalchemy_url), timezone=settings.timezone)
+    check_revision(store.engine)
+    metrics.watch(store.engine)
     box = open_box(settings, store)
     tools = Tools(store, Writer(store), Leases(), box, network_of(settings), settings)
     engine = Engine(tools, concurrency)
@@ -38,11 +43,14 @@ def run_worker(
     if settings.redis_url is not None:
         listener = Listener(settings.redis_url.get_secret_value(), engine.hear)
         listener.start()
+    presence = Presence(store, concurrency)
+    presence.start()
     log.info("worker_started", concurrency=concurrency, hears_a_bell=listener is not None)
     stop.wait()
     log.info("worker_stopping")
     keeper.stop()
     engine.stop()
+    presence.stop()
     if listener is not None:
         listener.stop()
     store.engine.dispose()

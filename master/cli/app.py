@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from master.cli import alerts, channels, deliveries, joblogs, jobs, parts, pools, templates, tokens
+from master.cli import alerts, channels, deliveries, doctor, joblogs, jobs, parts, pools, templates, tokens
 from master.cli.command import SERVER, TOKEN
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ def root(
 
 
 parts.register(app)
+doctor.register(app)
 joblogs.register(jobs.app)
 app.add_typer(jobs.app, name="job")
 app.add_typer(channels.app, name="channel")

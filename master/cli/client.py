@@ -3,6 +3,8 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -19,6 +21,14 @@ TIMEOUT_S = 90.0  # a test message or a collection of stacks may take its time
 
 Json = Any
 _ADDRESS = "give http://HOST:PORT"
+
+
+@dataclass(frozen=True)
+class Page:
+    """`skew_s`: the server's clock against ours, to a second; None: it did not say."""
+
+    document: Mapping[str, Any]
+    skew_s: float | None
 
 
 class Client:
@@ -74,6 +84,15 @@ class Client:
             raise refusal(response.status, document)
         return document
 
+    def page(self, path: str) -> "Page":
+        """A page outside the API's prefix, whatever its status."""
+        response = self._send("GET", path, body=None, query=None, headers=None, prefix="")
+        try:
+            document = json.loads(response.data)
+        except (ValueError, RecursionError):
+            document = {}
+        return Page(document if isinstance(document, dict) else {}, _skew(response.headers.get("date", "")))
+
     def _send(
         self,
         method: str,
@@ -82,12 +101,15 @@ class Client:
         body: Json,
         query: Mapping[str, Any] | None,
         headers: Mapping[str, str] | None,
+        prefix: str = PREFIX,
     ) -> "BaseHTTPResponse":
         from urllib3 import PoolManager, Timeout  # noqa: PLC0415  `--help` need not wait for it
         from urllib3.exceptions import HTTPError, LocationValueError  # noqa: PLC0415
 
         if self._pool is None:
-            self._pool = PoolManager(timeout=Timeout(connect=5, read=TIMEOUT_S), retries=False)
+            self._pool = PoolManager(
+                timeout=Timeout(connect=5, read=TIMEOUT_S), retries=False, ca_certs=_ca_bundle()
+            )
         token = self._token or find_token()
         sent = {"Accept": "application/json", **(headers or {})}
         if token:
@@ -95,13 +117,31 @@ class Client:
         data = None if body is None else json.dumps(body).encode()
         if data is not None:
             sent["Content-Type"] = "application/json"
-        url = self.server + PREFIX + path + _query(query)
+        url = self.server + prefix + path + _query(query)
         try:
             return self._pool.request(method, url, body=data, headers=sent, redirect=False)
         except (LocationValueError, UnicodeError):
             raise CommandError(f"--server: {self.server} is no address: {_ADDRESS}") from None
         except HTTPError as error:
             raise unreachable(self.server, error) from None
+
+
+def _skew(date: str) -> float | None:
+    from notifier.clock import utcnow  # noqa: PLC0415
+
+    try:
+        said = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return None if said.tzinfo is None else (said - utcnow()).total_seconds()
+
+
+def _ca_bundle() -> str | None:
+    """Who vouches for the server, where that is not one of the system's authorities."""
+    path = setting("CA_BUNDLE")
+    if path and not os.access(path, os.R_OK):
+        raise CommandError(f"FAULTCAST_CA_BUNDLE: {path}: no such file; give the path of a readable file")
+    return path or None
 
 
 def segment(name: str) -> str:

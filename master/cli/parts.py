@@ -89,6 +89,10 @@ def server(
 def worker(
     concurrency: Annotated[int, typer.Option(min=1, max=1024, help="Sends on their way at once.")] = 64,
     data_dir: DataDir = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Show this process's figures to Prometheus here."),
+    ] = None,
     parent: Parent = None,
 ) -> None:
     """Send what is due; as many of these as you like."""
@@ -96,7 +100,7 @@ def worker(
     from master.worker import run  # noqa: PLC0415
 
     die_with(parent)
-    raise typer.Exit(run(settings(data_dir=data_dir), concurrency))
+    raise typer.Exit(run(settings(data_dir=data_dir), concurrency, metrics))
 
 
 def agent(

@@ -5,18 +5,57 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, inspect, text
 
 _FOLDER = Path(__file__).parent
 _LOCK = 0x66617563  # PostgreSQL's advisory lock that one migrating process holds
 
 
+class SchemaError(RuntimeError):
+    """The tables are an older release's; the text says the mend."""
+
+
 def migrate(engine: Engine) -> None:
-    """Upgrade to head in one transaction, under a lock: whoever comes second waits and finds it done."""
+    """Upgrade to head in one transaction, under a lock: whoever comes second waits and finds it done.
+
+    A database of a newer release is left as it is: what came after us only added to it.
+    """
     with engine.execution_options(sqlite_begin="IMMEDIATE").begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-        command.upgrade(_config(connection), "head")
+        if not is_newer(revision(connection)):
+            command.upgrade(_config(connection), "head")
+
+
+def check_revision(engine: Engine) -> None:
+    """Raises SchemaError unless the tables are this release's or a newer one's."""
+    with engine.connect() as connection:
+        found = revision(connection)
+    if is_older(found):
+        raise SchemaError(f"FAULTCAST_DATABASE_URL: the database is {in_words(found)}: run faultcast migrate")
+
+
+def revision(connection: Connection) -> str | None:
+    """Where the database is; None: nobody has migrated it yet."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.execute(text("select version_num from alembic_version")).scalar()
+    return found
+
+
+def is_older(found: str | None) -> bool:
+    """Revisions are numbers of four digits, so they sort as text."""
+    return found is None or found < head()
+
+
+def is_newer(found: str | None) -> bool:
+    return found is not None and found > head()
+
+
+def in_words(found: str | None) -> str:
+    if found is None:
+        return f"without tables, this program wants revision {head()}"
+    return f"at revision {found}, this program's is {head()}"
 
 
 def head() -> str:

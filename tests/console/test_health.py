@@ -1,6 +1,8 @@
 """What probes and Prometheus are told."""
 
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -9,10 +11,21 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
-from master.health import look
+from master import checks
+from master.checks import look
+from master.controller import Controller
+from master.health import Health
+from master.model import Leader
+from master.runtimes.local import LocalRuntime
+from notifier import metrics
 from notifier.api.deps import Services
-from notifier.model import Delivery
+from notifier.auth import NewToken, Role, create_token
+from notifier.clock import utcnow
+from notifier.model import Delivery, Meta, Worker
+from notifier.presence import Presence, living
+from notifier.secretbox import SecretBox
 from notifier.storage import Store
+from tests.conftest import wait_for
 from tests.console.conftest import BOTH_DATABASES
 
 Told = Any  # the job of conftest.py
@@ -20,8 +33,8 @@ Page = Any
 SignIn = Callable[..., Page]
 
 
-def states(services: Services) -> dict[str, tuple[bool, bool]]:
-    return {check.name: (check.ok, check.needed) for check in look(services)}
+def states(services: Services, controller: Controller | None = None) -> dict[str, tuple[bool, bool]]:
+    return {check.name: (check.ok, check.needed) for check in look(services, controller)}
 
 
 def with_redis(services: Services, url: str) -> Services:
@@ -29,23 +42,120 @@ def with_redis(services: Services, url: str) -> Services:
     return replace(services, settings=settings)
 
 
-WELL = {"database": (True, True), "doorbell": (True, False), "workers": (True, False)}
+@pytest.fixture
+def worker(store: Store) -> Iterator[Presence]:
+    """One that says that it lives."""
+    presence = Presence(store, 8, every_s=0.02)
+    presence.start()
+    wait_for(lambda: spoken(store))
+    yield presence
+    presence.stop()
+
+
+def spoken(store: Store) -> Sequence[Worker]:
+    with store.read() as session:
+        return living(session, store.now(session))
+
+
+NEEDED = ("database", "writes", "key", "controller")
+WELL = {
+    **dict.fromkeys(NEEDED, (True, True)),
+    **dict.fromkeys(("leader", "workers", "doorbell", "disk"), (True, False)),
+}
 
 
 @BOTH_DATABASES
-def test_all_is_well(services: Services, valkey_url: str) -> None:
+def test_all_is_well(services: Services, worker: Presence, valkey_url: str) -> None:
     assert states(services) == WELL
     assert states(with_redis(services, valkey_url)) == WELL
 
 
+@BOTH_DATABASES
+def test_a_worker_speaks_again_and_again_and_takes_its_leave(services: Services, worker: Presence) -> None:
+    (first,) = spoken(services.store)
+    wait_for(lambda: spoken(services.store)[0].seen_at > first.seen_at)
+    (again,) = spoken(services.store)
+    assert (again.id, again.started_at, again.pid) == (first.id, first.started_at, os.getpid())
+    worker.stop()
+    assert spoken(services.store) == []
+    assert states(services) == WELL | {"workers": (False, False)}
+
+
+@BOTH_DATABASES
+def test_a_worker_that_was_killed_is_missed_by_the_databases_clock(
+    services: Services, worker: Presence
+) -> None:
+    with services.store.read() as session:
+        (row,) = living(session, services.store.now(session))
+        assert living(session, row.seen_at + timedelta(seconds=44))
+        assert not living(session, row.seen_at + timedelta(seconds=46))
+
+
+def test_a_database_that_takes_nothing_is_not_ready(services: Services, worker: Presence) -> None:
+    worker.stop()
+    with services.store.write() as session:
+        refuses = "create trigger full before update on meta begin select raise(fail, 'disk is full'); end"
+        session.execute(text(refuses))
+        session.merge(Meta(key="probe", value="before"))
+    assert states(services)["writes"] == (False, True)
+
+
+@BOTH_DATABASES
+def test_a_key_that_is_another_databases_is_not_ready(services: Services) -> None:
+    other = replace(services, box=SecretBox("the key of another database"))
+    assert states(other)["key"] == (False, True)
+
+
+@BOTH_DATABASES
+def test_a_pool_that_nobody_leads_any_more_is_told_of(services: Services) -> None:
+    with services.store.write() as session:
+        session.add(Leader(pool="p", holder="x", until=services.store.now(session) - timedelta(minutes=1)))
+    (check,) = [check for check in look(services, None) if check.name == "leader"]
+    assert (check.ok, check.needed, check.detail) == (
+        False, False, "nobody leads pool p: its jobs are not looked after"
+    )  # fmt: skip
+
+
+def test_a_controller_that_hangs_is_not_ready(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = LocalRuntime(services.settings.data_dir, 1)
+    controller = Controller(services, runtime, server="http://127.0.0.1:1")
+    assert states(services, controller)["controller"] == (True, True)
+    held, let_go = threading.Event(), threading.Event()
+
+    def hangs(_now: object) -> None:
+        held.set()
+        let_go.wait()
+
+    controller.tick = hangs  # type: ignore[method-assign]
+    try:
+        controller.start()
+        controller.wake()
+        assert held.wait(20)
+        assert states(services, controller)["controller"] == (True, True)
+        monkeypatch.setattr(checks, "STUCK_S", 0.0)
+        assert states(services, controller)["controller"] == (False, True)
+    finally:
+        let_go.set()
+        controller.stop()
+        runtime.shutdown()
+
+
+def test_looks_are_shared_for_a_moment(services: Services) -> None:
+    looks = []
+    health = Health(lambda: looks.append(1) or [])  # type: ignore[func-returns-value]
+    for _ in range(5):
+        health.checks()
+    assert len(looks) == 1
+
+
 def test_a_doorbell_that_is_away_is_shown_and_no_outage(services: Services) -> None:
-    assert states(with_redis(services, "redis://127.0.0.1:1")) == WELL | {"doorbell": (False, False)}
+    assert states(with_redis(services, "redis://127.0.0.1:1"))["doorbell"] == (False, False)
 
 
 @BOTH_DATABASES
 @pytest.mark.parametrize(("seconds", "ok"), [(5, True), (300, False)])
 def test_workers_are_seen_by_what_they_leave_undone(
-    services: Services, store: Store, told: Told, seconds: int, ok: bool
+    services: Services, store: Store, told: Told, worker: Presence, seconds: int, ok: bool
 ) -> None:
     with store.write() as session:
         delivery = session.get_one(Delivery, told.delivery_id)
@@ -63,7 +173,46 @@ def test_a_database_of_another_revision_is_not_ready(
     assert "faultcast migrate" in answer.json()["checks"][0]["detail"]
 
 
+def test_tables_of_a_newer_release_will_do(services: Services) -> None:
+    with services.store.write() as session:
+        session.execute(text("update alembic_version set version_num = '9999'"))
+    assert states(services)["database"] == (True, True)
+
+
 def test_figures_name_no_job_and_no_address(browser: SignIn, told: Told) -> None:
     shown = browser().get("/metrics").text
     assert "faultcast_open_deliveries" in shown
     assert "plain" not in shown
+
+
+@pytest.mark.parametrize(
+    ("role", "scope", "names"),
+    [("viewer", None, True), ("admin", "default", False), ("publisher", None, False), (None, None, False)],
+)
+def test_channels_are_named_to_whoever_may_see_all_of_them(
+    stranger: Page, store: Store, role: str | None, scope: str | None, names: bool
+) -> None:
+    metrics.count_settled(Delivery(kind="webhook", pool="default", queue="", channel="named"), "delivered")
+    headers = {}
+    if role is not None:
+        with store.write() as session:
+            _, token = create_token(session, NewToken("t", Role(role), scope), utcnow())
+        headers["authorization"] = f"Bearer {token}"
+    shown = stranger.get("/metrics", headers=headers).text
+    assert ('channel="default/named"' in shown) is names
+    assert 'faultcast_deliveries_total{kind="webhook",state="delivered"}' in shown
+
+
+def test_channels_with_figures_of_their_own_are_not_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_known", set())
+    monkeypatch.setattr(metrics, "MAX_CHANNELS", 2)
+    for n in range(4):
+        row = Delivery(kind="webhook", pool="cap", queue="q", channel=f"c{n}")
+        metrics.count_settled(row, "delivered")
+    counted = {
+        sample.labels["channel"]
+        for family in metrics.CHANNEL_DELIVERIES.collect()
+        for sample in family.samples
+    }
+    assert {"cap/q/c0", "cap/q/c1", metrics.OTHERS} <= counted
+    assert not {"cap/q/c2", "cap/q/c3"} & counted

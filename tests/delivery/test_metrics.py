@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from channels.standin import Scripted
-from notifier.metrics import SHARED, exposition
+from notifier.exposition import SHARED, exposition
 
 if TYPE_CHECKING:
     from tests.delivery.conftest import House
@@ -20,7 +20,7 @@ from notifier import metrics
 metrics.ATTEMPTS.labels("dingtalk", "throttled").inc()
 """
 SHOWS = """
-from notifier.metrics import exposition
+from notifier.exposition import exposition
 from notifier.storage import Store, make_engine
 import sys
 print(exposition(Store(make_engine(sys.argv[1]))).decode())

@@ -1,4 +1,5 @@
-"""Silences, on-call lists, what follows an alert in time, node signals; when an attempt was claimed.
+"""Silences, on-call lists, what follows an alert in time, node signals, who works; when an attempt was
+claimed.
 
 Only what a release before this one does not see: its workers go on while this runs.
 """
@@ -70,3 +71,15 @@ def upgrade() -> None:
         sa.UniqueConstraint("pool", "source", "key"),
     )
     op.create_index("node_signals_node", "node_signals", ["node", "id"], unique=False)
+    op.create_table(
+        "workers",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("host", sa.String(), nullable=False),
+        sa.Column("pid", sa.Integer(), nullable=False),
+        sa.Column("version", sa.String(), nullable=False),
+        sa.Column("concurrency", sa.Integer(), nullable=False),
+        sa.Column("started_at", sa.BigInteger(), nullable=False),
+        sa.Column("seen_at", sa.BigInteger(), nullable=False),
+        sa.Column("behind_s", sa.Double(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
