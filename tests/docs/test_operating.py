@@ -70,15 +70,12 @@ def test_each_rule_asks_for_figures_that_there_are(exported: set[str]) -> None:
 
 
 def test_each_panel_asks_for_figures_that_there_are(exported: set[str]) -> None:
-    shown = set()
     for panel in panels():
         assert panel["targets"], panel["title"]
         for target in panel["targets"]:
             found = named(target["expr"])
             assert found, panel["title"]
             assert not found - exported, panel["title"]
-            shown |= found
-    assert exported - shown == set(), "each figure has its place on the dashboard"
 
 
 def test_panels_do_not_lie_upon_each_other() -> None:
