@@ -15,6 +15,7 @@ from notifier.wording import clip
 EXPIRES_S = 86_400
 MAX_EXPIRES_S = 30 * EXPIRES_S
 MAX_LABELS = 64
+MAX_COMMENT = 1000
 MAX_TEXT = 60_000  # more than any channel shows
 
 
@@ -52,6 +53,12 @@ class AlertBody(Body):
     fallback: Names = Field(default_factory=list)
     job: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     scope: Scope | None = None
+
+
+class AckBody(Body):
+    """Whoever acknowledges may say something about it."""
+
+    comment: Annotated[str, _shortened(MAX_COMMENT), Field(max_length=MAX_COMMENT)] | None = None
 
 
 def check_body(body: AlertBody) -> None:
@@ -99,6 +106,7 @@ class AlertDocument(Document):
     resolved_at: Moment | None
     acked_at: Moment | None
     acked_by: str | None
+    ack_comment: str | None
 
 
 class FullAlertDocument(AlertDocument):
@@ -130,4 +138,5 @@ def document(row: Alert, now: datetime) -> AlertDocument:
         resolved_at=row.expires_at if is_over else row.resolved_at,
         acked_at=row.acked_at,
         acked_by=row.acked_by,
+        ack_comment=row.ack_comment,
     )

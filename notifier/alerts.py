@@ -13,13 +13,14 @@ from sqlalchemy.orm import Session
 
 from notifier import faultpoints
 from notifier.failing import failing_key
+from notifier.followups import REMIND, planned
 from notifier.ids import new_id
 from notifier.items import ITEMS
-from notifier.model import Alert, Channel, Delivery
+from notifier.model import Alert, Channel, Delivery, Followup
 from notifier.outbox import UNASKED, Telling, put
 from notifier.problems import conflict
-from notifier.routing import Named, rerouted, routed
-from notifier.rules import LASTS
+from notifier.routing import Named, facts_of, rerouted, routed
+from notifier.rules import LASTS, AlertConfigModel
 from notifier.silences import tell, wake_of
 from notifier.silencing import SILENCED
 from notifier.storage import insert_new
@@ -137,12 +138,6 @@ def close(session: Session, alert: Alert, now: datetime) -> None:
     session.flush()
 
 
-def ack(alert: Alert, by: str, now: datetime) -> None:
-    """Somebody has taken it on; the first one stays."""
-    if alert.acked_at is None:
-        alert.acked_at, alert.acked_by = now, by
-
-
 def has_expired(alert: Alert, now: datetime) -> bool:
     """Open on paper only: it was not repeated in time."""
     return alert.status == FIRING and alert.expires_at is not None and alert.expires_at <= now
@@ -221,8 +216,17 @@ def _tell(session: Session, alert: Alert, new: NewAlert, named: Named, now: date
     told = tell(session, alert, found.told, now)
     for channel, telling in found.unasked:
         put(session, alert, channel, telling, now)
+    if found.config is not None:
+        _plan(session, alert, found.config, new.skip_channel)
     alert.why = "; ".join([*found.why, *filter(None, [told.why])])
     return _published(session, alert, told.rows, now)
+
+
+def _plan(session: Session, alert: Alert, config: AlertConfigModel, skip: str | None) -> None:
+    """What is to be done should it last."""
+    for one in planned(config, facts_of(alert), alert.created_at):
+        spec = {**one.spec, "skip": skip}
+        session.add(Followup(alert_id=alert.id, kind=one.kind, n=one.n, spec=spec, due_at=one.due_at))
 
 
 def _published(session: Session, alert: Alert, rows: Sequence[Delivery], now: datetime) -> Published:
@@ -276,7 +280,8 @@ def _resolve_telling(row: Delivery, item: str | None) -> Telling:
 
 def _never_mind(row: Delivery) -> bool:
     """What was to be told only if it lasts, and did not."""
-    if row.state == "pending" and row.attempt_count == 0 and row.why.startswith(LASTS.partition("{")[0]):
+    is_idle = row.state == "pending" and row.attempt_count == 0 and row.merged_into is None
+    if is_idle and (row.trigger == REMIND or row.why.startswith(LASTS.partition("{")[0])):
         row.state, row.why, row.next_attempt_at = "suppressed", OVER, None
         return True
     return False

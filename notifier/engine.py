@@ -19,6 +19,7 @@ from notifier import faultpoints, meters, metrics
 from notifier.asking import Asker
 from notifier.channels import load_config
 from notifier.claim import ChannelError, Claim, Claiming, due_shards
+from notifier.following import Follower
 from notifier.leases import RENEW_EVERY_S, Slots, renew
 from notifier.model import Channel
 from notifier.reaper import reap
@@ -52,11 +53,12 @@ class Engine:
         self._stopping = False
         self._ended = threading.Event()
         self._asker = Asker(tools, self.wake)
+        self._follower = Follower(tools, self.wake)
         self._threads = [
             threading.Thread(target=run, name=name, daemon=True)
             for name, run in (
                 ("claimer", self._claim_all), ("keeper", self._keep), ("reaper", self._reap),
-                ("asking", self._ask),
+                ("asking", self._ask), ("follower", self._follow),
             )
         ]  # fmt: skip
 
@@ -242,6 +244,9 @@ class Engine:
 
     def _ask(self) -> None:
         self._asker.run(self._ended)
+
+    def _follow(self) -> None:
+        self._follower.run(self._ended)
 
 
 def _fill_meters(session: Session, box: SecretBox) -> None:

@@ -22,6 +22,8 @@ POINTS = (
     "answer_read",  # the answer is read, not written
     "outcome_written",  # committed
     "acknowledged",  # nothing is left to do for this delivery
+    "following_up",  # a reminder or escalation is written, not committed
+    "followed_up",  # committed
     "receipt_read",  # the provider said what became of it, that is not written
 )
 RECOVERY_POINTS = (  # the master's, in the order of a recovery

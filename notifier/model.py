@@ -114,6 +114,7 @@ class Alert(Base):
     resolved_at: Mapped[datetime | None]
     acked_at: Mapped[datetime | None]
     acked_by: Mapped[str | None]
+    ack_comment: Mapped[str | None] = mapped_column(Text)
 
 
 class Delivery(Base):
@@ -157,7 +158,7 @@ class Delivery(Base):
     timezone: Mapped[str]
     trigger: Mapped[str] = mapped_column(
         default="alert"
-    )  # alert | resolve | fallback | resend | test | unsilence | no_rule | …
+    )  # alert | resolve | fallback | escalation | remind | unsilence | no_rule | resend | test
     is_digest: Mapped[bool] = mapped_column(default=False)
     fallback: Mapped[list[str]]  # channel names still to be told when this one cannot be
     state: Mapped[str]

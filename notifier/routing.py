@@ -70,7 +70,7 @@ class Named:
 
 @dataclass
 class Routed:
-    """Who is told, and how; `why` some are not, or nobody is.
+    """Who is told, and how; `why` some are not, or nobody is; `config`: by which rules, if by any.
 
     `unasked`: channels that the rules name for other alerts; each has a row in the log that says why.
     """
@@ -78,6 +78,7 @@ class Routed:
     told: list[tuple[Channel, Telling]] = field(default_factory=list)
     unasked: list[tuple[Channel, Telling]] = field(default_factory=list)
     why: list[str] = field(default_factory=list)
+    config: AlertConfigModel | None = None
 
 
 def routed(session: Session, alert: Alert, named: Named, now: datetime, *, skip: str | None = None) -> Routed:
@@ -85,11 +86,11 @@ def routed(session: Session, alert: Alert, named: Named, now: datetime, *, skip:
     if named.channels is not None:
         return _resolved(_by_name(alert, named), named.reached, Routed(), skip)
     config, notes = effective_config(session, alert)
-    found = Routed(why=list(notes))
+    found = Routed(why=list(notes), config=config)
     if config is None:
         found.why.append(NO_CONFIG)
         return found
-    facts = _facts(alert)
+    facts = facts_of(alert)
     routes, others = route(config, facts, now, zone_of(session)), unasked(config, facts)
     if not routes:
         found.why.append(NO_RULE)
@@ -98,6 +99,14 @@ def routed(session: Session, alert: Alert, named: Named, now: datetime, *, skip:
     seen = {channel.id for channel, _ in found.told} | ({skip} if skip else set())
     found.unasked = _unasked(alert, others, reached, seen)
     return found
+
+
+def routed_by(
+    session: Session, alert: Alert, config: AlertConfigModel, now: datetime, *, skip: str | None = None
+) -> Routed:
+    """Who is told by these rules, whatever the job's or pool's are by now."""
+    routes = route(config, facts_of(alert), now, zone_of(session))
+    return _resolved(routes, _reached(session, alert, routes, now), Routed(), skip)
 
 
 def rerouted(session: Session, alert: Alert, item: str, now: datetime) -> Routed:
@@ -132,7 +141,7 @@ def _by_name(alert: Alert, named: Named) -> list[Route]:
     ]
 
 
-def _facts(alert: Alert) -> AlertFacts:
+def facts_of(alert: Alert) -> AlertFacts:
     """Of one item the alert says how severe it is; of several, that its node was isolated."""
     if len(alert.items) == 1:
         return AlertFacts(tuple(alert.items), {alert.item: alert.severity}, alert.labels)

@@ -16,6 +16,7 @@ from notifier.wording import clip
 
 _HOURS = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]")
 DAY_S = 86_400
+MIN_REMIND_S = 60
 BAIDU_NAMES = ("alertItems", "notifyRuleId")
 # What Baidu's form may carry besides: names in a service of its own, of which we have nothing.
 BAIDU_IGNORED = ("alertIds", "instanceId", "alertName", "description", "severity")
@@ -42,6 +43,13 @@ def _hours(text: str) -> str:
     return text
 
 
+def _beat(seconds: int) -> int:
+    """A robot takes 20 messages a minute, of all alerts together."""
+    if 0 < seconds < MIN_REMIND_S:
+        raise ValueError(f"give 0 for no reminders, or at least {MIN_REMIND_S}")
+    return seconds
+
+
 AlertItem = Annotated[str, AfterValidator(_item), Field(examples=["jobFT"])]
 Labels = Annotated[dict[str, str], Field(max_length=64)]
 Names = Annotated[list[ChannelName], Field(max_length=50)]
@@ -56,7 +64,7 @@ class Rule(Body):
     min_severity: Severity = Severity.INFO
     match: Labels = Field(default_factory=dict)
     quiet_hours: Annotated[str, AfterValidator(_hours)] | None = None
-    remind_every_s: Annotated[Whole, Field(ge=0, le=7 * DAY_S)] = 0
+    remind_every_s: Annotated[Whole, Field(ge=0, le=7 * DAY_S), AfterValidator(_beat)] = 0
     language: Literal["zh", "en"] | None = None
     for_s: Annotated[Whole, Field(ge=0, le=DAY_S)] = 0
 

@@ -11,7 +11,9 @@ from sqlalchemy.orm import Session
 
 from channels.base import Severity
 from notifier import faultpoints
+from notifier.acknowledging import ack
 from notifier.alertdocuments import (
+    AckBody,
     AlertBody,
     AlertDocument,
     FullAlertDocument,
@@ -19,7 +21,7 @@ from notifier.alertdocuments import (
     check_body,
     document,
 )
-from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, ack, publish, resolve
+from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, publish, resolve
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Publisher, Reader, Served, answered
 from notifier.auth import Principal
 from notifier.channels import own_scope
@@ -92,12 +94,15 @@ def get(alert_id: Id, principal: Reader, services: Served) -> FullAlertDocument:
 
 
 @router.post("/{alert_id}/ack")
-def acknowledge(alert_id: Id, principal: Operator, services: Served) -> FullAlertDocument:
-    """The first to acknowledge stays; escalation stops."""
+def acknowledge(
+    alert_id: Id, principal: Operator, services: Served, body: AckBody | None = None
+) -> FullAlertDocument:
+    """The first to acknowledge stays; escalation and reminders stop."""
+    comment = body.comment if body is not None else None
     with services.store.write() as session:
         now = services.store.now(session)
         row = _own(session, principal, alert_id)
-        ack(row, principal.name, now)
+        ack(session, row.id, principal.name, now, comment)
         return _full(session, row, now)
 
 

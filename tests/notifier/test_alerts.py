@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
+from notifier.acknowledging import ack
 from notifier.alertconfigs import put_alert_config
 from notifier.alerts import (
     EXPIRED,
     NewAlert,
     Published,
-    ack,
     has_expired,
     publish,
     raise_channel_failing,
@@ -363,11 +363,10 @@ def test_the_resolve_keeps_its_own_words(store: Store) -> None:
 def test_the_first_to_acknowledge_stays(store: Store) -> None:
     first = told(store, custom())
     with store.write() as session:
-        row = session.get_one(Alert, first.alert_id)
-        ack(row, "li", at(1))
-        ack(row, "wang", at(2))
+        ack(session, first.alert_id, "li", at(1), "on my way")
+        ack(session, first.alert_id, "wang", at(2), "me too")
     alert = alert_of(store, first.alert_id)
-    assert (alert.acked_by, alert.acked_at) == ("li", at(1))
+    assert (alert.acked_by, alert.acked_at, alert.ack_comment) == ("li", at(1), "on my way")
 
 
 # --- a channel that fails ---

@@ -1,5 +1,5 @@
 """Silences, on-call lists, what follows an alert in time, node signals, who works; when an attempt was
-claimed.
+claimed, and what was said when an alert was acknowledged.
 
 Only what a release before this one does not see: its workers go on while this runs.
 """
@@ -15,6 +15,7 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("attempts", sa.Column("claimed_at", sa.BigInteger(), nullable=True))
+    op.add_column("alerts", sa.Column("ack_comment", sa.Text(), nullable=True))
     op.create_table(
         "silences",
         sa.Column("id", sa.String(), nullable=False),

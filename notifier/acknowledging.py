@@ -1,0 +1,39 @@
+"""Somebody takes an alert on; always in the caller's transaction."""
+
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from notifier.followups import ESCALATION, REMIND
+from notifier.model import Alert, Delivery
+
+ACKNOWLEDGED = "acknowledged by {who}"
+
+
+def ack(session: Session, alert_id: str, by: str, now: datetime, comment: str | None = None) -> Alert | None:
+    """Somebody has taken it on: nobody is reminded or called any more. The first one stays.
+
+    Answers the alert, its row locked; None if there is none.
+    """
+    rows = select(Alert).where(Alert.id == alert_id).with_for_update()
+    alert = session.scalars(rows.execution_options(populate_existing=True)).first()
+    if alert is not None and alert.acked_at is None:
+        alert.acked_at, alert.acked_by, alert.ack_comment = now, by, comment
+        _withdraw(session, alert)
+    return alert
+
+
+def _withdraw(session: Session, alert: Alert) -> None:
+    """Reminders and escalations that nobody has begun to send."""
+    unsent = select(Delivery).where(
+        Delivery.alert_id == alert.id, Delivery.state == "pending", Delivery.trigger.in_((ESCALATION, REMIND))
+    )
+    for row in session.scalars(unsent.with_for_update().execution_options(populate_existing=True)):
+        if row.attempt_count == 0 and row.merged_into is None:
+            row.state, row.why, row.next_attempt_at = (
+                "suppressed",
+                ACKNOWLEDGED.format(who=alert.acked_by),
+                None,
+            )
+    session.flush()

@@ -1,0 +1,185 @@
+"""Does what is due about alerts: escalates, reminds, tells what a silence kept back.
+
+Of one alert all in one transaction, with the alert's row locked: of several workers one does it, and whoever
+dies has done nothing.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import structlog
+from sqlalchemy import delete, select, update
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from notifier import faultpoints
+from notifier.alerts import FIRING, has_expired
+from notifier.followups import ESCALATION, REMIND, Do, Kind, Standing, due
+from notifier.model import Alert, Channel, Delivery, Followup
+from notifier.outbox import Telling, put
+from notifier.routing import Routed, routed_by
+from notifier.sending import Tools
+from notifier.silences import hush_of, unsilence, wake_of
+from notifier.storedrules import readable
+
+BATCH = 20  # alerts of one transaction
+POLL_S = 1.0
+LOCKED_S = 0.1
+POSTPONED = timedelta(minutes=1)
+UNACKNOWLEDGED = "nobody acknowledged for {seconds} s"
+STILL_FIRING = "still firing after {seconds} s"
+WAITING = ("pending", "retrying", "sending", "held")
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Followed:
+    """`count`: of how many alerts it was done; `shards`: to ring."""
+
+    count: int = 0
+    shards: frozenset[int] = frozenset()
+
+
+class Follower:
+    """Looks every second, and when the next follow-up is due. Every worker has one."""
+
+    def __init__(self, tools: Tools, wake: Callable[[Iterable[int]], None]) -> None:
+        self._tools, self._wake = tools, wake
+
+    def run(self, ended: threading.Event) -> None:
+        wait_s = 0.0
+        while not ended.wait(wait_s):
+            wait_s = POLL_S
+            try:
+                wait_s = self._look()
+            except SQLAlchemyError as error:
+                log.warning("not_followed_up", why=type(error).__name__)
+            except Exception:  # a border: nothing is followed up any more by a thread that has ended
+                log.exception("not_followed_up")
+
+    def _look(self) -> float:
+        """Seconds until the next look."""
+        store = self._tools.store
+        with store.read() as session:
+            now = store.now(session)
+            next_at = session.scalar(select(Followup.due_at).order_by(Followup.due_at).limit(1))
+        if next_at is None:
+            return POLL_S
+        if next_at > now:
+            return min(POLL_S, (next_at - now).total_seconds())
+        done = self._tools.writer.run(lambda session: follow(session, store.now(session)))
+        faultpoints.hit("followed_up")
+        self._wake(done.shards)
+        return 0.0 if done.count else LOCKED_S
+
+
+def follow(session: Session, now: datetime) -> Followed:
+    """Does what is due of some alerts; those that another worker is about are left to it."""
+    count, shards = 0, set[int]()
+    first = select(Followup.alert_id).where(Followup.due_at <= now).order_by(Followup.due_at)
+    for alert_id in sorted(set(session.scalars(first.limit(BATCH)))):
+        try:
+            with session.begin_nested():
+                found = _of_alert(session, alert_id, now)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:  # a border: one alert that cannot be followed up must not keep back the others
+            log.exception("alert_not_followed_up", alert=alert_id)
+            _postpone(session, alert_id, now)
+            found = set()
+        if found is not None:
+            count, shards = count + 1, shards | found
+    faultpoints.hit("following_up")
+    return Followed(count, frozenset(shards))
+
+
+def _of_alert(session: Session, alert_id: str, now: datetime) -> set[int] | None:
+    """The shards to ring; None: somebody else has the alert, or had it just now."""
+    this = select(Alert).where(Alert.id == alert_id)
+    locked = this.with_for_update(skip_locked=True).execution_options(populate_existing=True)
+    alert = session.scalars(locked).first()
+    if alert is None:
+        if session.scalars(this).first() is not None:
+            return None
+        session.execute(delete(Followup).where(Followup.alert_id == alert_id))
+        return set()
+    which = select(Followup).where(Followup.alert_id == alert_id, Followup.due_at <= now)
+    ordered = which.order_by(Followup.due_at, Followup.kind, Followup.n)
+    rows = session.scalars(ordered.execution_options(populate_existing=True)).all()
+    if not rows:
+        return None
+    standing = _standing(session, alert, now)
+    shards = set[int]()
+    for row in rows:
+        step = due(Kind(row.kind), row.spec, standing, now)
+        if step.do is Do.TELL:
+            shards |= _tell(session, alert, row, now)
+        if step.again_at is None:
+            session.delete(row)
+        else:
+            row.due_at = step.again_at
+        session.flush()
+    return shards
+
+
+def _standing(session: Session, alert: Alert, now: datetime) -> Standing:
+    is_open = alert.status == FIRING and not has_expired(alert, now)
+    hush = hush_of(session, alert, now) if is_open else None
+    until = hush.ends_at if hush is not None else None
+    return Standing(alert.created_at, is_open, alert.acked_at is not None, until)
+
+
+def _tell(session: Session, alert: Alert, row: Followup, now: datetime) -> set[int]:
+    if row.kind == Kind.ESCALATE:
+        why = UNACKNOWLEDGED.format(seconds=row.spec["after_s"])
+        told = _routed(session, alert, row, now).told
+        return _put(session, alert, _with(told, ESCALATION, why), now)
+    if row.kind == Kind.REMIND:
+        why = STILL_FIRING.format(seconds=round((now - alert.created_at).total_seconds()))
+        every = timedelta(seconds=row.spec["every_s"])
+        known = session.scalars(
+            select(Delivery).where(Delivery.alert_id == alert.id, Delivery.status == FIRING)
+        ).all()
+        told = [
+            one
+            for one in _routed(session, alert, row, now).told
+            if may_be_reminded(one[0], known, every, now)
+        ]
+        return _put(session, alert, _with(told, REMIND, why), now)
+    return unsilence(session, alert, row.spec, now)
+
+
+def may_be_reminded(channel: Channel, known: Sequence[Delivery], every: timedelta, now: datetime) -> bool:
+    """Nothing of the alert waits to be told there, and nothing was told just now: reminders never pile up."""
+    there = [row for row in known if row.channel_id == channel.id and row.state != "suppressed"]
+    is_news = any(row.state in WAITING or row.created_at > now - every / 2 for row in there)
+    return channel.enabled and not is_news
+
+
+def _routed(session: Session, alert: Alert, row: Followup, now: datetime) -> Routed:
+    config, _ = readable({"rules": [row.spec["rule"]]})
+    return routed_by(session, alert, config, now, skip=row.spec.get("skip"))
+
+
+def _with(
+    told: Iterable[tuple[Channel, Telling]], trigger: str, why: str
+) -> Iterable[tuple[Channel, Telling]]:
+    for channel, telling in told:
+        words = f"{telling.why}; {why}" if telling.why else why
+        yield channel, replace(telling, trigger=trigger, why=words)
+
+
+def _put(session: Session, alert: Alert, told: Iterable[tuple[Channel, Telling]], now: datetime) -> set[int]:
+    return wake_of(session, [put(session, alert, channel, telling, now) for channel, telling in told], now)
+
+
+def _postpone(session: Session, alert_id: str, now: datetime) -> None:
+    session.execute(
+        update(Followup)
+        .where(Followup.alert_id == alert_id, Followup.due_at <= now)
+        .values(due_at=now + POSTPONED),
+        execution_options={"synchronize_session": False},
+    )

@@ -1,0 +1,96 @@
+"""What is to be done about an alert later, if it still matters then: when, and whether. Pure.
+
+A step of `escalation` and a rule with `remind_every_s` are kept as they stand when the alert is published:
+who changes the configuration changes it for the alerts to come.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from notifier.rules import AlertConfigModel, AlertFacts, EscalationStep, Rule, matching
+
+ESCALATION, REMIND = "escalation", "remind"  # triggers of deliveries
+SILENCED_AGAIN = timedelta(seconds=30)  # a silence may be ended before its time
+
+
+class Kind(StrEnum):
+    ESCALATE = "escalate"
+    REMIND = "remind"
+    UNSILENCE = "unsilence"
+
+
+class Do(StrEnum):
+    TELL = "tell"
+    WAIT = "wait"
+    DROP = "drop"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A follow-up to be. `n` tells those of one kind apart; `spec` is what it needs to know then."""
+
+    kind: Kind
+    n: int
+    spec: Mapping[str, Any]
+    due_at: datetime
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How an alert stands when a follow-up of it is due."""
+
+    created_at: datetime
+    is_open: bool = True
+    is_acked: bool = False
+    silenced_until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is done now; `again_at`: when it is looked at next, None: never again."""
+
+    do: Do
+    again_at: datetime | None = None
+
+
+def planned(config: AlertConfigModel, facts: AlertFacts, created_at: datetime) -> Iterator[Planned]:
+    """What these rules will ask for, should the alert last."""
+    for n, step in enumerate(config.escalation):
+        rule = rule_of(step)
+        if matching(rule, facts):
+            spec = {"after_s": step.after_s, "rule": _kept(rule)}
+            yield Planned(Kind.ESCALATE, n, spec, created_at + timedelta(seconds=step.after_s))
+    for n, rule in enumerate(config.rules):
+        if rule.remind_every_s and matching(rule, facts):
+            spec = {"every_s": rule.remind_every_s, "rule": _kept(rule)}
+            yield Planned(Kind.REMIND, n, spec, created_at + timedelta(seconds=rule.remind_every_s))
+
+
+def rule_of(step: EscalationStep) -> Rule:
+    """A step tells as a rule does."""
+    return Rule(channels=step.channels, items=step.items, min_severity=step.min_severity)
+
+
+def due(kind: Kind, spec: Mapping[str, Any], standing: Standing, now: datetime) -> Step:
+    """What is to be done about a follow-up that is due."""
+    if standing.is_acked or not standing.is_open:
+        return Step(Do.DROP)
+    if kind is Kind.REMIND:
+        again = next_beat(standing.created_at, timedelta(seconds=spec["every_s"]), now)
+        return Step(Do.WAIT if standing.silenced_until else Do.TELL, again)
+    if kind is Kind.ESCALATE and standing.silenced_until:
+        return Step(Do.WAIT, min(standing.silenced_until, now + SILENCED_AGAIN))
+    return Step(Do.TELL)
+
+
+def next_beat(start: datetime, every: timedelta, now: datetime) -> datetime:
+    """The first moment after `now` on the beat: what was missed meanwhile is not made up for."""
+    return start + every * ((now - start) // every + 1)
+
+
+def _kept(rule: Rule) -> dict[str, Any]:
+    """`for_s` has passed by then, or has not: it is no reason to wait again."""
+    return rule.model_copy(update={"for_s": 0, "remind_every_s": 0}).model_dump(mode="json")
