@@ -94,6 +94,7 @@ class Message:
         status: `firing` or `resolved`; a resolve message never mentions anybody.
         sheet: what `text` says, taken apart; None where it cannot be.
         link: where to read on, or None; `link_label` is what it is called.
+        ack_link: where whoever reads it can take the alert on, or None; `ack_label` is what it is called.
         thread: the same for all messages of one incident, for mail threading, or None.
         document: the machine-readable alert, for webhooks.
         params: the config's `templates()`, rendered over the alert, by the same names in the same order.
@@ -110,10 +111,18 @@ class Message:
     sheet: Sheet | None = None
     link: str | None = None
     link_label: str = ""
+    ack_link: str | None = None
+    ack_label: str = ""
     thread: str | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
     params: Mapping[str, str] = field(default_factory=dict)
     is_plain: bool = False
+
+    @property
+    def links(self) -> tuple[tuple[str, str], ...]:
+        """Our own links in it, each with what it is called."""
+        known = ((self.link_label, self.link), (self.ack_label, self.ack_link))
+        return tuple((label, link) for label, link in known if link)
 
 
 def mentions(message: Message) -> bool:

@@ -76,16 +76,18 @@ def body_of(message: Message) -> str:
 
 
 def harmless(message: Message, escape: Callable[[str], str]) -> str:
-    """The plain words made literal, all but our own link."""
-    link = message.link or ""
-    pieces = message.plain.split(link) if link else [message.plain]
-    return link.join(escape(piece) for piece in pieces)
+    """The plain words made literal, all but our own links."""
+    links = [link for _, link in message.links]
+    if not links:
+        return escape(message.plain)
+    pieces = re.split(f"({'|'.join(map(re.escape, links))})", message.plain)
+    return "".join(piece if piece in links else escape(piece) for piece in pieces)
 
 
 def without_link(message: Message) -> str:
-    """The words less the line that is nothing but our link: for forms that have a button for it."""
-    line = f"[{message.link_label}]({message.link})"
-    return "\n".join(one for one in writable(message.text).split("\n") if one.strip() != line)
+    """The words less the lines that are nothing but our links: for forms that have buttons for them."""
+    lines = {f"[{label}]({link})" for label, link in message.links}
+    return "\n".join(one for one in writable(message.text).split("\n") if one.strip() not in lines)
 
 
 def tail_for(text: str, link: str) -> str:

@@ -154,8 +154,7 @@ def _payload(message: Message, config: DingTalkConfig, *, n: int, suffix: str, b
     if message.is_plain:
         form = {"msgtype": "text", "text": {"content": text}}
     elif _has_button(message, config):
-        button = {"singleTitle": message.link_label or LINK, "singleURL": message.link}
-        form = {"msgtype": "actionCard", "actionCard": {"title": title, "text": text, **button}}
+        form = {"msgtype": "actionCard", "actionCard": {"title": title, "text": text, **_buttons(message)}}
     else:
         form = {"msgtype": "markdown", "markdown": {"title": title, "text": text}}
     if calls and "actionCard" not in form:
@@ -166,6 +165,13 @@ def _payload(message: Message, config: DingTalkConfig, *, n: int, suffix: str, b
         }
     # Said to make a repeat harmless; nobody has measured it, so nothing relies on it.
     return {**form, "msgUuid": f"{message.id}-{n}"}
+
+
+def _buttons(message: Message) -> dict[str, Any]:
+    if message.ack_link is None:
+        return {"singleTitle": message.link_label or LINK, "singleURL": message.link}
+    buttons = [{"title": label or LINK, "actionURL": link} for label, link in message.links]
+    return {"btnOrientation": "0", "btns": buttons}
 
 
 def _has_button(message: Message, config: DingTalkConfig) -> bool:

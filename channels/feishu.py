@@ -215,15 +215,16 @@ def _mark(content: str) -> dict[str, str]:
 
 
 def _button(message: Message) -> list[dict[str, Any]]:
-    if not message.link:
-        return []
-    words = {"tag": "plain_text", "content": message.link_label or LINK}
-    return [
+    buttons = [
         {
-            "tag": "action",
-            "actions": [{"tag": "button", "type": "primary", "text": words, "url": message.link}],
+            "tag": "button",
+            "type": "primary" if link == message.link else "default",
+            "text": {"tag": "plain_text", "content": label or LINK},
+            "url": link,
         }
+        for label, link in message.links
     ]
+    return [{"tag": "action", "actions": buttons}] if buttons else []
 
 
 def _called(message: Message, config: FeishuConfig) -> str:

@@ -120,6 +120,8 @@ class Composition:
             status=self.view.status,
             link=None if self.adapter.format in WITHOUT_LINK else facts["link"],
             link_label=self.speaker.words["labels"]["link"],
+            ack_link=None if self.adapter.format in WITHOUT_LINK else facts["ack"],
+            ack_label=self.speaker.words["labels"]["ack"],
             thread=self.view.thread,
             document=document,
             **forms,
@@ -180,7 +182,7 @@ class Composition:
         """What is told when the template fails: all that matters, a line each, and that it failed."""
         colon = self.speaker.words["colon"]
         lines = [facts["headline"], *(f"{label}{colon}{value}" for label, value in facts["head"])]
-        lines += [facts["link"], facts["text"]]
+        lines += [facts["link"], facts["ack"], facts["text"]]
         lines += [f"{label}{colon}{value}" for label, value in facts["tail"]] + list(facts["evidence"])
         for one in facts.get("alerts", ()):
             lines += [f"{one['time']} {one['title']}", one["line"]]

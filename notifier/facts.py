@@ -3,7 +3,7 @@
 Names: `item`, `items`, `severity`, `resolved`, `title`, `what`, `reason`, `detail`, `text`; `culprit`,
 `rank`, `pod`, `node`, `who` (these three in short); `channel`, `kind`; `fault`, `decision`, `action`,
 `restart_no`, `budget_left`, `why`, `advice`; `downtime`, `steps_lost`, `step`; `job`, `run`, `scope`; `time`,
-`delay`, `evidence`, `labels`, `link`, `id`.
+`delay`, `evidence`, `labels`, `link`, `ack`, `again`, `id`.
 What is not known is empty. All are text of one line, but for `text` (several), the lists `items`, `evidence`
 and `labels`, and `resolved` (true or false). `title` is `what` with its sign and the job.
 """
@@ -35,7 +35,7 @@ RECOVERED = "jobRecovered"
 # Labels that the words of these items tell.
 ABOUT = {"agentLost": {"pod", "node"}, "nodeFT": {"node"}, "channelFailing": {"channel", "kind"}}
 RESTARTS = ("restart_job", "replace_pods")
-HEAD = ("was", "culprit", "decision", "why", "detail", "advice")
+HEAD = ("again", "was", "culprit", "decision", "why", "detail", "advice")
 TAIL = ("fault", "job_line", "lost_line", "scope_line", "time_line", "labels_line", "items_line")
 
 Facts: TypeAlias = dict[str, Any]
@@ -52,6 +52,7 @@ def bare_facts(view: AlertView, speaker: Speaker) -> Facts:
     return {
         "item": view.item, "title": what, "what": what, "text": "", "evidence": [],
         "severity": severity_of(view.severity).value, "time": speaker.time(view.created_at), "link": None,
+        "ack": None, "again": "",
     }  # fmt: skip
 
 
@@ -143,6 +144,8 @@ class _Reader:
             "evidence": [] if self.is_over else _evidence(self.event.get("evidence")),
             "labels": self._labels(),
             "link": say.link(view),
+            "ack": say.ack_link(view),
+            "again": say.again(view),
             "id": one_line(self.event.get("id") or view.alert_id or view.delivery_id),
         }
 

@@ -113,7 +113,7 @@ def _of_alert(session: Session, alert_id: str, now: datetime) -> set[int] | None
         return None
     standing = _standing(session, alert, now)
     shards = set[int]()
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row.kind != Kind.UNSILENCE):  # what was kept back comes first
         step = due(Kind(row.kind), row.spec, standing, now)
         if step.do is Do.TELL:
             shards |= _tell(session, alert, row, now)

@@ -9,8 +9,9 @@ from pydantic import ValidationError
 from channels.base import Adapter, Answer, ChannelConfig, Mend, Message, Outcome, Part
 from channels.cutting import shortened
 from channels.registry import adapter as adapter_of
-from notifier import metrics
+from notifier import acklinks, metrics
 from notifier.channels import load_config
+from notifier.composing import WITHOUT_LINK
 from notifier.rendering import Rendered, render, render_digest, render_params
 from notifier.secretbox import SecretBox, WrongKeyError
 from notifier.settings import Settings
@@ -50,6 +51,8 @@ def make(task: Task, mends: Sequence[str], box: SecretBox, settings: Settings) -
         config = load_config(task.channel, box)
     except (WrongKeyError, ValidationError):
         return UNREADABLE
+    if settings.public_url is not None and adapter.format not in WITHOUT_LINK:
+        task = _with_links(task, box)
     rendered = _render(task, adapter, settings)
     params, params_error = _params(task, config, settings)
     message = _mended(replace(rendered.message, id=task.row.id, params=params), mends)
@@ -59,10 +62,17 @@ def make(task: Task, mends: Sequence[str], box: SecretBox, settings: Settings) -
     if template_error is not None:
         metrics.TEMPLATE_ERRORS.labels(task.row.item).inc()
         note = f"told in built-in words, because the template failed: {template_error}"
-    shown: dict[str, Any] = {"title": message.title, "text": text, "format": form}
+    shown: dict[str, Any] = {"title": message.title, "text": acklinks.masked(text), "format": form}
     if params:
         shown["params"] = params
     return Made(adapter, config, adapter.parts(message, config), shown, note)
+
+
+def _with_links(task: Task, box: SecretBox) -> Task:
+    """Whoever reads it can take it on."""
+    channel_id = task.row.channel_id
+    views = (replace(view, ack=acklinks.token_of(view, channel_id, box)) for view in task.views)
+    return replace(task, views=tuple(views))
 
 
 def _render(task: Task, adapter: Adapter, settings: Settings) -> Rendered:

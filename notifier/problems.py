@@ -16,6 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from notifier.acklinks import masked
 from notifier.border import Border
 from notifier.faultwords import naming_fields, placed, settled
 
@@ -126,7 +127,7 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     _log.error(
         "request_failed",
         method=request.method,
-        path=request.url.path,
+        path=masked(request.url.path),
         error=type(error).__name__,
         where=where,
     )

@@ -68,6 +68,8 @@ def render_digest(  # noqa: PLR0913, PLR0917  what is told, on what, and how
     known = [(view, told(view, say, border)) for view in views]
     head, head_facts = [one for one in known if severity_of(one[0].severity) is severity][-1]
     whole = replace(head, delivery_id=delivery_id, severity=severity, status=_status(views))
+    if len({view.alert_id for view in views}) > 1 or whole.status == RESOLVED:
+        head_facts = {**head_facts, "ack": None}  # nobody can take on several with one link
     count = {"count": len(views), "others": len(views) - 1}
     title = say.words["digest_title"].format(title=say.title(whole), **count)
     facts = {
@@ -142,5 +144,6 @@ def _document(view: AlertView, facts: Mapping[str, Any], say: Speaker) -> dict[s
         "job": view.job,
         "event": event_in(view.event, say),
         "labels": dict(mapping(view.labels)),
-        "links": {page: str(facts["link"])} if facts["link"] else {},
+        "links": {name: str(link) for name, link in ((page, facts["link"]), ("ack", facts["ack"])) if link},
+        "trigger": view.trigger,
     }

@@ -37,6 +37,7 @@ class SecretBox:
     def __init__(self, secret_key: str) -> None:
         self._cipher = AESGCM(_derive(secret_key, b"faultcast: secrets at rest"))
         self._hash_key = _derive(secret_key, b"faultcast: fingerprints")
+        self._sign_key = _derive(secret_key, b"faultcast: links that act")
 
     def seal(self, plain: Mapping[str, Any], *, owner: str) -> str:
         """`plain` as text for the database; opens only with the same `owner` (the row's id)."""
@@ -62,10 +63,11 @@ class SecretBox:
 
     def fingerprint(self, *parts: str) -> str:
         """A keyed hash: equal for equal parts, and no help in guessing a secret among them."""
-        digest = hmac.new(self._hash_key, digestmod=hashlib.sha256)
-        for part in parts:
-            digest.update(f"{len(part)}:{part}".encode())
-        return digest.hexdigest()
+        return _hashed(self._hash_key, parts).hex()
+
+    def signature(self, *parts: str) -> str:
+        """128 bits in 26 letters and digits that nobody without the key can make for these parts."""
+        return base64.b32encode(_hashed(self._sign_key, parts)[:16]).decode().rstrip("=").lower()
 
 
 def open_box(settings: Settings, store: Store) -> SecretBox:
@@ -97,6 +99,13 @@ def is_key_of(session: Session, box: SecretBox) -> bool:
         return check is not None and bool(box.open(check.value, owner=CHECK))
     except WrongKeyError:
         return False
+
+
+def _hashed(key: bytes, parts: tuple[str, ...]) -> bytes:
+    digest = hmac.new(key, digestmod=hashlib.sha256)
+    for part in parts:
+        digest.update(f"{len(part)}:{part}".encode())
+    return digest.digest()
 
 
 def _derive(secret_key: str, purpose: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from channels.base import Answer, Outcome, Part
 from channels.transport import Network
 from notifier import faultpoints, meters, metrics, retry
+from notifier.acklinks import masked
 from notifier.attempts import Intent, Written, complete, intend
 from notifier.clock import utcnow
 from notifier.errors import kind_and_place
@@ -201,7 +202,7 @@ class _Sending:
     def _send_part(self, made: Made, part: Part) -> Outcome:
         """Answers what is known of the whole part, with what its recipients said before."""
         began, now = time.monotonic(), utcnow()
-        answer = made.adapter.send(part, made.config, self._tools.network, now, self._roll.only())
+        answer = _safe(made.adapter.send(part, made.config, self._tools.network, now, self._roll.only()))
         metrics.PROVIDER_S.labels(self._row.kind).observe(time.monotonic() - began)
         metrics.ATTEMPTS.labels(self._row.kind, answer.outcome).inc()
         faultpoints.hit("answer_read")
@@ -283,3 +284,13 @@ class _Sending:
         if self._n == 1 and intent.part == 1:
             waited = (utcnow() - self._row.created_at).total_seconds()
             metrics.FIRST_SEND_S.labels(self._row.kind).observe(max(0.0, waited))
+
+
+def _safe(answer: Answer) -> Answer:
+    """As it may be kept: links that act are masked, whatever the adapter or the provider made of them."""
+    return replace(
+        answer,
+        message=masked(answer.message),
+        request=masked(answer.request),
+        response=masked(answer.response),
+    )

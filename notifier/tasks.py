@@ -136,6 +136,9 @@ def _view(row: Delivery, alert: Alert) -> AlertView:
         job=alert.context.get("job"),
         event=alert.context.get("event"),
         thread=alert.id,
+        trigger=row.trigger,
+        open_s=(row.created_at - alert.created_at).total_seconds(),
+        repeats=alert.repeats,
     )
 
 

@@ -117,8 +117,9 @@ def fault(error: Exception) -> tuple[int | None, str]:
 def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     """{templates: {name: source}, facts, is_strict} → {texts: {name: text}, errors: {name: [line, said]}}."""
     facts, is_strict = asked["facts"], bool(asked.get("is_strict"))
-    if facts.get("link"):
-        facts["link"] = _Link(facts["link"])
+    for name in ("link", "ack"):
+        if facts.get(name):
+            facts[name] = _Link(facts[name])
     texts: dict[str, str] = {}
     errors: dict[str, tuple[int | None, str]] = {}
     for name, source in asked["templates"].items():

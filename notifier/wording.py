@@ -39,6 +39,11 @@ class AlertView:
 
     What happened outside of a fault event is told by labels: `pod`, `node`, `rank` (who), and of a failing
     channel `channel` and `kind`.
+
+    Attributes:
+        trigger: `escalation` and `remind` say that it is told again, after how long (`open_s`), and how often
+            it was repeated meanwhile.
+        ack: the token of the link by which it is taken on (notifier/acklinks.py).
     """
 
     delivery_id: str
@@ -56,6 +61,10 @@ class AlertView:
     job: Mapping[str, Any] | None = None
     event: Mapping[str, Any] | None = None
     thread: str | None = None
+    trigger: str = "alert"
+    open_s: float | None = None
+    repeats: int = 0
+    ack: str | None = None
 
 
 @cache
@@ -82,7 +91,10 @@ class Speaker:
         """One line: how grave it is, what happened, to which job (or whatever it is about)."""
         sign = RESOLVED_SIGN if view.status == RESOLVED else SIGNS[severity_of(view.severity)]
         about = one_line(mapping(view.job).get("name")) or self._about(view)
-        return one_line(f"{sign} {self.happened(view)}" + (f" · {about}" if about else ""), MAX_TITLE)
+        happened = self.happened(view)
+        if view.status != RESOLVED and view.trigger in self.words["again_titles"]:
+            happened = str(self.words["again_titles"][view.trigger]).format(title=happened)
+        return one_line(f"{sign} {happened}" + (f" · {about}" if about else ""), MAX_TITLE)
 
     def happened(self, view: AlertView) -> str:
         """The item in words, or an alert's own title."""
@@ -93,6 +105,13 @@ class Speaker:
             return words
         over = self.words["resolved_items"].get(view.item)
         return str(over or self.words["resolved_title"].format(title=words))
+
+    def again(self, view: AlertView) -> str:
+        """Why it is told once more; nothing of what is told for the first time."""
+        form = view.trigger if view.trigger != "remind" or not view.repeats else "repeated"
+        if view.status == RESOLVED or view.trigger not in self.words["again_titles"]:
+            return ""
+        return str(self.words["again"][form].format(since=self.duration(view.open_s), count=view.repeats))
 
     def _about(self, view: AlertView) -> str:
         """Without a job: the channel or the node."""
@@ -131,16 +150,23 @@ class Speaker:
 
     def link(self, view: AlertView) -> Link | None:
         """The job's page on the console, or else the delivery's."""
+        job_id = one_line(mapping(view.job).get("id"), 100)
+        kind, name = ("jobs", job_id) if job_id else ("deliveries", one_line(view.delivery_id, 100))
+        return self._page(f"{kind}/{quote(name, safe='')}")
+
+    def ack_link(self, view: AlertView) -> Link | None:
+        """Where whoever reads this can take it on."""
+        return self._page(f"ack/{quote(view.ack, safe='')}") if view.ack else None
+
+    def _page(self, path: str) -> Link | None:
         try:
             base = urlsplit(one_line(self.public_url, 500).rstrip("/"))
         except ValueError:
             return None
         if base.scheme not in ("http", "https") or not base.netloc:
             return None
-        job_id = one_line(mapping(view.job).get("id"), 100)
-        kind, name = ("jobs", job_id) if job_id else ("deliveries", one_line(view.delivery_id, 100))
         place = f"{base.scheme}://{base.netloc}{base.path}"
-        return Link(f"{quote(place, safe=':/[]%~-._')}/{kind}/{quote(name, safe='')}")
+        return Link(f"{quote(place, safe=':/[]%~-._')}/{path}")
 
 
 def speaker(language: str, timezone: str, public_url: str | None) -> Speaker:

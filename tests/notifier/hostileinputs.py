@@ -119,4 +119,7 @@ def _view(
         job={**JOB, "name": any_of("llm"), "run": any_of(1)},
         event=event if is_sound or chance.random() < 0.8 else None,
         thread="alr_1",
+        trigger=chance.choice(("alert", "alert", "escalation", "remind")),
+        open_s=chance.choice((None, 0.0, 300.0, 1e8, -1.0)),
+        repeats=chance.choice((0, 3, 10**9)),
     )

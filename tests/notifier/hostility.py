@@ -15,7 +15,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from channels.base import ChannelConfig, Message, Part
+from channels.base import SERIOUS, ChannelConfig, Message, Part
 from channels.cutting import shortened
 from channels.email import compose
 from channels.feishu import SIGNED
@@ -23,8 +23,9 @@ from channels.registry import ADAPTERS
 from channels.standin import dingtalk, feishu, wecom
 from channels.standin.robots import Request, Robot
 from channels.transport import encode
+from notifier.composing import WITHOUT_LINK
 from notifier.rendering import Rendered, render, render_digest
-from notifier.wording import words_of
+from notifier.wording import AlertView, words_of
 from tests.notifier.dialects import GAP, READERS, Seen
 from tests.notifier.hostileinputs import CLUSTERS, GIVEN, Given
 from tests.notifier.messages import PUBLIC, SHANGHAI
@@ -38,6 +39,9 @@ NOW = datetime(2026, 9, 4, tzinfo=UTC)
 PLAYED: Mapping[str, ModuleType] = {"dingtalk": dingtalk, "wecom": wecom, "feishu": feishu}
 OWN_TAGS = {"html", "body", "div", "h2", "p", "b", "br", "table", "tr", "td", "a", "pre", "span"}
 LINK = f"{PUBLIC}/jobs/job_1"
+TOKEN = f"dlv_{'1' * 26}.{'a' * 26}"
+ACK = f"{PUBLIC}/ack/{TOKEN}"
+LINKS = {LINK, ACK}
 MAIL_HEADERS = {
     "From", "To", "Cc", "Subject", "Date", "Message-ID", "In-Reply-To", "References", "Auto-Submitted",
     "List-Id", "X-Priority", "Importance", "MIME-Version", "Content-Type", "Content-Transfer-Encoding",
@@ -97,9 +101,16 @@ def faults(given: Given) -> Iterator[str]:
 
 def _rendered(given: Given, kind: str) -> Rendered:
     how = (ADAPTERS[kind], given.language, SHANGHAI, PUBLIC, given.own)
-    if len(given.views) > 1:
-        return render_digest(given.views, "dlv_9", *how)
-    return render(given.views[0], *how)
+    views = given.views
+    if ADAPTERS[kind].format not in WITHOUT_LINK:
+        views = tuple(replace(view, ack=TOKEN if _can_be_taken_on(view) else None) for view in views)
+    if len(views) > 1:
+        return render_digest(views, "dlv_9", *how)
+    return render(views[0], *how)
+
+
+def _can_be_taken_on(view: AlertView) -> bool:
+    return view.status == "firing" and view.severity in SERIOUS
 
 
 @dataclass(frozen=True)
@@ -134,6 +145,8 @@ class _Look:
             return
         if LINK not in sent:
             yield "the link is lost"
+        if len(self.given.views) == 1 and _can_be_taken_on(self.given.views[0]) and ACK not in sent:
+            yield "nobody can take it on"
         one = len(self.given.views) == 1 and self.given.is_sound and self.message.status == "firing"
         words = words_of(self.given.language)["actions"]["restart_job"]
         if one and self.given.views[0].item != "jobRecovered" and not ("node-2" in sent and words in sent):
@@ -172,13 +185,14 @@ class _Look:
             yield from self._plain(text)
             return
         seen: Seen = READERS[self.kind](text)
-        if set(seen.links) - {LINK}:
-            yield f"links to {set(seen.links) - {LINK}}"
+        if set(seen.links) - LINKS:
+            yield f"links to {set(seen.links) - LINKS}"
         if seen.tags or seen.calls:
             yield f"tags {seen.tags} calls {seen.calls}"
-        label = words_of(self.given.language)["labels"]["link"]
-        if text.count(f"[{label}]") != text.count(f"[{label}]({LINK})") + text.count(f"[{label}]{GAP}"):
-            yield "a link is cut in two"
+        for name, link in (("link", LINK), ("ack", ACK)):
+            label = words_of(self.given.language)["labels"][name]
+            if text.count(f"[{label}]") != text.count(f"[{label}]({link})") + text.count(f"[{label}]{GAP}"):
+                yield "a link is cut in two"
         if self.given.own is None and any(self._is_odd(line) for line in text.split("\n")):
             yield "bold is left open"
         yield from _tappable(text)
@@ -204,7 +218,7 @@ class _Look:
         html = mail.get_body(("html",))
         if html is not None:
             seen = READERS["email"](html.get_content())
-            if set(seen.links) - {LINK} or set(seen.tags) - OWN_TAGS:
+            if set(seen.links) - LINKS or set(seen.tags) - OWN_TAGS:
                 yield f"links {seen.links} tags {set(seen.tags) - OWN_TAGS}"
             yield from _tappable(re.sub(r"<[^>]*>", " ", html.get_content()))
         text = mail.get_body(("plain",))
@@ -266,5 +280,5 @@ def _strings(value: Any) -> str:
 
 
 def _tappable(text: str) -> Iterator[str]:
-    for found in _TAPPABLE.findall(text.replace(LINK, " ")):
+    for found in _TAPPABLE.findall(text.replace(LINK, " ").replace(ACK, " ")):
         yield f"can be tapped: {found}"
