@@ -11,10 +11,11 @@ from sqlalchemy.orm import Session
 
 from notifier.acknowledging import ack
 from notifier.alertconfigs import put_alert_config
-from notifier.alerts import close, raise_channel_failing
+from notifier.alerts import Published, close, raise_channel_failing
 from notifier.following import BATCH, Followed, follow
-from notifier.model import Alert, Channel, Followup
+from notifier.model import Alert, Channel, Followup, Silence
 from notifier.rules import AlertConfigModel
+from notifier.silences import end
 from notifier.storage import Store
 from tests.notifier.test_alerts import (
     NOW,
@@ -73,7 +74,10 @@ def test_each_step_is_told_once_when_nobody_acknowledged(store: Store) -> None:
     assert followed(store, at(4.9)).count == 0
     first = followed(store, at(5))
     assert lines(log(store))[1:] == [("sms", "firing", "escalation", "pending")]
-    assert (first.shards, log(store)[1].why) == ({log(store)[1].shard}, "nobody acknowledged for 300 s")
+    assert (first.shards, log(store)[1].why) == (
+        frozenset({log(store)[1].shard}),
+        "nobody acknowledged for 300 s",
+    )
     assert followed(store, at(6)).count == 0
     followed(store, at(15))
     assert lines(log(store))[2:] == [
@@ -285,6 +289,70 @@ def test_alerts_from_outside_are_reminded_of_too(store: Store) -> None:
     assert [row.trigger for row in log(store)] == ["alert", "remind"]
 
 
+# --- silences ---
+
+
+def silence(store: Store, minutes: float) -> None:
+    with store.write() as session:
+        session.add(
+            Silence(
+                id="slc_1", pool="default", matchers=[{"name": "item", "op": "=", "value": "jobHang"}],
+                starts_at=NOW - HOUR, ends_at=at(minutes), created_by="li", created_at=NOW - HOUR,
+            )
+        )  # fmt: skip
+
+
+def ended(store: Store, now: datetime) -> None:
+    with store.write() as session:
+        end(session, session.get_one(Silence, "slc_1"), now)
+
+
+def test_a_silenced_alert_is_told_when_the_silence_ends_and_escalated_if_that_is_due(store: Store) -> None:
+    escalating(store)
+    silence(store, 7)
+    told(store, incident("jobHang", severity="error"))
+    followed(store, at(5))
+    assert lines(log(store)) == [("im", "firing", "alert", "suppressed")]
+    followed(store, at(7))
+    assert lines(log(store))[1:] == [
+        ("im", "firing", "unsilence", "pending"), ("sms", "firing", "escalation", "pending"),
+    ]  # fmt: skip
+    assert [kind for kind, _, _ in planned(store)] == ["escalate"]  # the call, after 15 minutes
+
+
+def test_a_silence_ended_by_hand_is_noticed_soon(store: Store) -> None:
+    escalating(store)
+    silence(store, 600)
+    told(store, incident("jobHang", severity="error"))
+    followed(store, at(5))
+    ended(store, at(5.25))
+    followed(store, at(5.25))
+    assert [row.trigger for row in log(store)] == ["alert", "unsilence"]
+    followed(store, at(5.5))
+    assert [row.trigger for row in log(store)] == ["alert", "unsilence", "escalation"]
+
+
+def test_a_silence_keeps_reminders_back_and_the_beat_goes_on(store: Store) -> None:
+    reminding(store, "im")
+    told(store, incident("jobHang", severity="error"))
+    become(store, "im", "delivered")
+    silence(store, 15)
+    followed(store, at(10))
+    assert (len(log(store)), planned(store)) == (1, [("remind", 0, at(20))])
+    followed(store, at(20))
+    assert [row.trigger for row in log(store)] == ["alert", "remind"]
+
+
+def test_what_was_acknowledged_while_silenced_is_told_to_nobody(store: Store) -> None:
+    escalating(store)
+    silence(store, 7)
+    published = told(store, incident("jobHang", severity="error"))
+    with store.write() as session:
+        ack(session, published.alert_id, "li", at(1))
+    followed(store, at(20))
+    assert ([row.state for row in log(store)], planned(store)) == (["suppressed"], [])
+
+
 # --- many workers, and what goes wrong ---
 
 
@@ -292,7 +360,7 @@ def test_of_many_workers_one_does_it(store: Store) -> None:
     escalating(store)
     for n in range(3):
         told(store, incident("jobHang", severity="error", event_id=f"evt_{n}"))
-    start, done = threading.Barrier(6), []
+    start, done = threading.Barrier(6), list[int]()
 
     def work() -> None:
         start.wait()
@@ -337,7 +405,7 @@ def test_a_look_does_no_more_than_it_can_commit_soon(store: Store) -> None:
 def test_posts_of_many_keys_at_once_make_one_alert_each(store: Store) -> None:
     reminding(store, "im")
     keys, times = [f"key-{n}" for n in range(12)], 5
-    start, found = threading.Barrier(times), []
+    start, found = threading.Barrier(times), list[Published]()
 
     def post() -> None:
         start.wait()
