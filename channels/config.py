@@ -41,6 +41,12 @@ def masked(config: ChannelConfig) -> dict[str, Any]:
     }
 
 
+def differing(one: ChannelConfig, other: ChannelConfig) -> list[str]:
+    """The fields in which two configs differ, secret ones too; their values are not told."""
+    first, second = ({**plain, **secret} for plain, secret in (split(one), split(other)))
+    return [name for name in {**first, **second} if first.get(name) != second.get(name)]
+
+
 def merge(model: type[C], incoming: Mapping[str, Any], stored: ChannelConfig | None) -> C:
     """The config that `incoming` asks for; where it repeats a mask, what is stored is kept.
 

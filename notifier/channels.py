@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, aliased
 
 from channels.absent import AbsentConfig
 from channels.base import ChannelConfig
-from channels.config import URL_FIELDS, join, masked, merge, split
+from channels.config import URL_FIELDS, differing, join, masked, merge, split
 from channels.registry import ADAPTERS, adapter
 from channels.transport import ForbiddenTarget, Network, check_target
 from notifier import channeltemplates, meters, names
@@ -80,6 +80,7 @@ class ChannelChange(Body):
     created_at: str | None = None
     updated_at: str | None = None
     warnings: list[str] | None = None
+    changes: list[str] | None = None
 
 
 class ChannelDocument(Document):
@@ -96,6 +97,9 @@ class ChannelDocument(Document):
     created_at: Moment
     updated_at: Moment
     warnings: list[str] = Field(description="what looks unusual; nothing was refused for it")
+    changes: list[str] | None = Field(
+        default=None, description="of a dry run: which fields the PUT would change, secret ones too"
+    )
 
 
 @dataclass(frozen=True)
@@ -271,6 +275,14 @@ def document(row: Channel, config: ChannelConfig, warnings: Sequence[str] = ()) 
         updated_at=row.updated_at,
         warnings=[*config.lint(), *warnings],
     )
+
+
+def changes(row: Channel, stored: ChannelConfig, body: ChannelChange, want: Wanted) -> list[str]:
+    """The fields that would change, by name."""
+    plain = [
+        name for name in ("language", "timezone", "enabled") if getattr(row, name) != getattr(body, name)
+    ]
+    return [*(f"config.{name}" for name in differing(stored, want.config)), *plain]
 
 
 def check_fixed(row: Channel, body: ChannelChange) -> None:

@@ -6,6 +6,7 @@ one that it repeats begins the turn the first time: at any moment exactly one ha
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal
@@ -28,8 +29,11 @@ def _time(text: str) -> str:
 
 def _day(value: object) -> object:
     """Bare numbers would be taken for seconds or days since 1970."""
-    if isinstance(value, date) or (isinstance(value, str) and _DAY.fullmatch(value)):
+    if isinstance(value, date):
         return value
+    with suppress(ValueError):
+        if isinstance(value, str) and _DAY.fullmatch(value):
+            return date.fromisoformat(value)
     raise ValueError("give a day such as 2026-11-30")
 
 

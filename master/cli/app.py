@@ -4,7 +4,21 @@ from typing import Annotated
 
 import typer
 
-from master.cli import alerts, channels, deliveries, doctor, joblogs, jobs, parts, pools, templates, tokens
+from master.cli import (
+    alerts,
+    apply,
+    channels,
+    deliveries,
+    doctor,
+    joblogs,
+    jobs,
+    oncall,
+    parts,
+    pools,
+    silences,
+    templates,
+    tokens,
+)
 from master.cli.command import SERVER, TOKEN
 
 app = typer.Typer(
@@ -38,11 +52,14 @@ def root(
 parts.register(app)
 doctor.register(app)
 joblogs.register(jobs.app)
+apply.register(app)
 app.add_typer(jobs.app, name="job")
 app.add_typer(channels.app, name="channel")
 app.add_typer(alerts.rules_app, name="alerts")
 app.add_typer(alerts.alert_app, name="alert")
 app.add_typer(deliveries.app, name="delivery")
+app.add_typer(silences.app, name="silence")
+app.add_typer(oncall.app, name="oncall")
 app.add_typer(pools.pool_app, name="pool")
 app.add_typer(pools.node_app, name="node")
 app.add_typer(templates.app, name="template")

@@ -185,15 +185,17 @@ def _token(field: str, text: str) -> str:
 
 def refusal(status: int, problem: Json) -> CommandError:
     """What a problem document (RFC 9457) says, as one line; 5xx and throttling are failures, not refusals."""
-    words = f"the server answered {status}"
+    words, faults = f"the server answered {status}", tuple[tuple[str, str], ...]()
     if isinstance(problem, dict):
         words = str(problem.get("detail") or problem.get("title") or words)
-        faults = [f"{fault['field']}: {fault['message']}" for fault in problem.get("errors") or ()]
+        faults = tuple((fault["field"], fault["message"]) for fault in problem.get("errors") or ())
         if faults:
-            words = "; ".join(faults)
+            words = "; ".join(f"{field}: {message}" for field, message in faults)
     if status == 401:
         words += " (give --token or FAULTCAST_TOKEN, or run where <data-dir>/admin.token can be read)"
-    return CommandError(words, FAILED if status >= 500 or status == 429 else REFUSED)
+    error = CommandError(words, FAILED if status >= 500 or status == 429 else REFUSED)
+    error.status, error.faults = status, faults
+    return error
 
 
 def unreachable(server: str, error: Exception) -> CommandError:

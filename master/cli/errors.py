@@ -6,11 +6,17 @@ UNREACHABLE = 3  # the server cannot be reached
 
 
 class CommandError(Exception):
-    """Ends the command; the message names what is wrong and the mend."""
+    """Ends the command; the message names what is wrong and the mend.
+
+    Attributes:
+        status: what the server answered, 0 where it was not asked; `faults`: the fields that it names.
+    """
 
     def __init__(self, message: str, exit_code: int = REFUSED) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+        self.status = 0
+        self.faults: tuple[tuple[str, str], ...] = ()
 
 
 def one_line(text: str) -> str:

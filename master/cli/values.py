@@ -1,6 +1,7 @@
 """Values of flags: K=V pairs, booleans, documents from files, secrets kept out of the process list."""
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from datetime import datetime
@@ -10,6 +11,7 @@ from typing import Any
 from master.cli.errors import CommandError
 
 STDIN = "-"
+_SPAN, _UNITS = re.compile(r"([0-9]{1,6})([smhd])"), {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TRUE, _FALSE = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
 
 
@@ -49,6 +51,14 @@ def moment(flag: str, text: str | None) -> str | None:
         raise CommandError(
             f"{flag}: {text} is no time; give one such as 2026-11-29T08:00:00+08:00, or 2026-11-29 08:00"
         ) from None
+
+
+def span_s(flag: str, text: str) -> int:
+    """A span such as `90s`, `30m`, `2h` or `7d`, in seconds."""
+    found = _SPAN.fullmatch(text.strip())
+    if found is None or not int(found[1]):
+        raise CommandError(f"{flag}: {text} is no span of time; give one such as 90s, 30m, 2h or 7d")
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def read_text(flag: str, name: str) -> str:

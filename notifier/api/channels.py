@@ -1,8 +1,9 @@
 """`/channels`: configured ways to reach people. Secrets go in and never come out."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.responses import JSONResponse
 
 from notifier import channels
@@ -73,6 +74,14 @@ def get(
     return _shown(services, row)
 
 
+@dataclass(frozen=True)
+class How:
+    """Which channel is meant, and whether it is changed."""
+
+    scope: Within = None
+    dry_run: bool = False
+
+
 @router.put("/{name}", responses=TAGGED)
 def change(
     name: Name,
@@ -80,18 +89,25 @@ def change(
     principal: Operator,
     services: Served,
     response: Response,
-    scope: Within = None,
+    how: Annotated[How, Depends()],
     if_match: IfMatch = None,
 ) -> ChannelDocument:
-    """Replaces the whole; a masked secret that is repeated stays. What was held is told afterwards."""
+    """Replaces the whole; a masked secret that is repeated stays. What was held is told afterwards.
+
+    `dry_run` checks it, says what would change, and changes nothing.
+    """
     with services.store.read() as session:
-        seen = channels.find(session, principal, name, scope)
+        seen = channels.find(session, principal, name, how.scope)
     check_match(if_match, seen.version)
     channels.check_fixed(seen, body)
     stored = channels.shown_config(seen, services.box)
     want = channels.wanted(seen.kind, body.config, services.network, stored)
+    if how.dry_run:
+        response.headers["ETag"] = etag(seen.version)
+        found = channels.changes(seen, stored, body, want)
+        return channels.document(seen, stored, want.warnings).model_copy(update={"changes": found})
     with services.store.write() as session:
-        row = channels.find(session, principal, name, scope)
+        row = channels.find(session, principal, name, how.scope)
         check_match(if_match or etag(seen.version), row.version)
         Editing(session, services.box, utcnow()).change(row, body, want)
     services.bell.ring(services.store, [row.shard])

@@ -182,7 +182,7 @@ def test_what_is_stored_reads_back_as_the_same() -> None:
         ({"weekday": "mon"}, "", "weekly turn"),
         ({"timezone": "Mars/Base"}, "timezone", "no such time zone"),
         ({"start": 20000}, "start", "2026-11-30"),
-        ({"start": "2026-02-30"}, "start", "date"),
+        ({"start": "2026-02-30"}, "start", "2026-11-30"),
         ({"people": []}, "people", "at least 1"),
         ({"people": ["a b"]}, "people.0.channels.0", "without blanks"),
         ({"people": [{"name": "x"}]}, "people.0.channels", "missing"),

@@ -1,0 +1,258 @@
+"""`faultcast silence`, `oncall`, `apply` on a real API: a file is applied once, mistakes have their line."""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from ipaddress import ip_network
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from channels.transport import Network
+from master.cli import main
+from notifier.api.deps import Services
+from notifier.api.router import mount
+from notifier.auth import NewToken, Role, create_token
+from notifier.clock import utcnow
+from notifier.doorbell import Bell
+from notifier.secretbox import SecretBox
+from notifier.settings import Settings
+from notifier.storage import Store, make_engine
+from tests.conftest import wait_for
+
+Run = Callable[..., tuple[int, str, str]]
+FILE = """\
+scope: default
+channels:
+  - name: ding
+    kind: dingtalk
+    config:
+      webhook_url: https://oapi.dingtalk.com/robot/send?access_token=${DING_TOKEN}
+      keyword: "$${plain}"
+  - &mail
+    name: mail
+    kind: email
+    config: {to: [ops@example.com], smtp_url: "smtp://u:${MAIL_PASSWORD}@127.0.0.1:25"}
+oncall:
+  - name: night
+    turn: weekly
+    start: 2026-11-30
+    people: [ding, {name: li, channels: [mail]}]
+    overrides:
+      - {from: 2026-12-24T00:00:00Z, until: 2026-12-25T00:00:00Z, person: li}
+rules:
+  - pool: default
+    rules:
+      - {channels: [night], fallback: [mail], items: [jobFailed]}
+silences:
+  - match: {rack: r7}
+    ends_at: 2027-06-01T00:00:00Z
+    comment: the rack is being moved
+"""
+
+
+@pytest.fixture
+def server(sqlite_url: str, tmp_path: Path) -> Iterator[str]:
+    """The notifier's API behind a real port; answers its address and leaves an admin's token in place."""
+    engine = make_engine(sqlite_url)
+    store = Store(engine)
+    settings = Settings(_env_file=None, data_dir=tmp_path, database_url=sqlite_url)
+    # The proxy is nobody: nothing leaves this machine.
+    network = Network(allow=(ip_network("127.0.0.0/8"),), proxy="http://127.0.0.1:9")
+    app = FastAPI(title="Faultcast", version="1")
+    mount(app, Services(store, settings, SecretBox("a-secret-key-of-tests"), Bell(None), network))
+    with store.write() as session:
+        _, token = create_token(session, NewToken("ops", Role.ADMIN), utcnow())
+    (tmp_path / "admin.token").write_text(token)
+    running = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    wait_for(lambda: running.started)
+    yield f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}"
+    running.should_exit = True
+    thread.join()
+    engine.dispose()
+
+
+@pytest.fixture
+def faultcast(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: str
+) -> Run:
+    for name in [name for name in os.environ if name.startswith("FAULTCAST_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("FAULTCAST_SERVER", server)
+    monkeypatch.setenv("FAULTCAST_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("DING_TOKEN", "0123456789abcdef")
+    monkeypatch.setenv("MAIL_PASSWORD", "first")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return int(str(ended.value.code)), out, err
+
+    return run
+
+
+def actions(faultcast: Run, text: str, *more: str) -> list[tuple[str, str]]:
+    Path("f.yaml").write_text(text)
+    code, out, err = faultcast("apply", "-f", "f.yaml", "--json", *more)
+    assert code == 0, err
+    return [(one["action"], one["what"]) for one in json.loads(out)["items"]]
+
+
+ALL = ["channel ding", "channel mail", "on-call list night", "rules of pool default", "silence rack=r7"]
+
+
+def test_a_file_is_applied_once(faultcast: Run) -> None:
+    assert actions(faultcast, FILE, "--dry-run") == [("create", what) for what in ALL]
+    assert json.loads(faultcast("channel", "list", "--json")[1])["items"] == []
+    assert actions(faultcast, FILE) == [("create", what) for what in ALL]
+    assert actions(faultcast, FILE, "--dry-run") == [("same", what) for what in ALL]
+    assert actions(faultcast, FILE) == [("same", what) for what in ALL]
+    code, out, _ = faultcast("channel", "get", "ding", "--json")
+    assert (code, json.loads(out)["config"]["keyword"]) == (0, "${plain}")
+
+
+def test_what_has_changed_is_changed_and_said_by_name(
+    faultcast: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actions(faultcast, FILE)
+    monkeypatch.setenv("MAIL_PASSWORD", "second")
+    changed = FILE.replace("jobFailed", "jobFT").replace("people: [ding, ", "people: [mail, ")
+    Path("f.yaml").write_text(changed)
+    for dry in (("--dry-run",), ()):
+        code, out, _ = faultcast("apply", "-f", "f.yaml", *dry)
+        assert (code, out.splitlines()) == (
+            0,
+            [
+                "same channel ding",
+                "change channel mail (config.smtp_url)",
+                "change on-call list night (people)",
+                "change rules of pool default (rules)",
+                "same silence rack=r7",
+            ],
+        )
+    assert {action for action, _ in actions(faultcast, changed)} == {"same"}
+
+
+def without(text: str, *lines: str) -> str:
+    for line in lines:
+        assert line in text
+        text = text.replace(line, "")
+    return text
+
+
+WRONG = {
+    "an unknown section": ("rulez: []\n" + FILE, "line 1: rulez: no such field; there are channels, oncall"),
+    "an unknown field": (
+        FILE.replace("kind: email", "kine: email"),
+        "line 10: channels.1.kine: no such field",
+    ),
+    "an unknown field deep inside": (
+        FILE.replace("fallback:", "fallbakc:"), "line 22: rules.0.rules.0.fallbakc: no such field",
+    ),
+    "a secret that is not there": (
+        FILE.replace("DING_TOKEN", "NOT_SET"),
+        "line 6: channels.0.config.webhook_url: the environment has no NOT_SET",
+    ),
+    "a variable that is none": (FILE.replace("DING_TOKEN", "A B"), "name of an environment variable"),
+    "a day that is none": (
+        FILE.replace("start: 2026-11-30", "start: 2026-13-30"), "line 15: oncall.0.start: give a day",
+    ),
+    "no owner": (without(FILE, "  - pool: default\n").replace("    rules:\n", "  - rules:\n"), "whose rules"),
+    "a silence without an end": (
+        FILE.replace("ends_at: 2027-06-01T00:00:00Z", "duration_s: 60"),
+        "line 25: silences.0.duration_s: a file",
+    ),
+    "twice the same": (
+        FILE.replace("turn: weekly", "name: x"),
+        "line 13: oncall.0.name: is given twice, again in line 14",
+    ),
+    "no YAML": (FILE + "]", "neither YAML nor JSON"),
+    "a list": ("- a\n", "give a mapping of channels"),
+    "a section that is none": ("channels: {}\nrules: 5\n", "line 2: rules: give a list"),
+    "a billion laughs": (
+        "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+        + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdefg")),
+        "too large",
+    ),
+    "itself": ("channels: &a [*a]\n", "nested too deeply"),
+    "a time bomb of a number": ("channels: [.inf]\n", "put it in quotes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_with_its_line_and_nothing_is_done(
+    faultcast: Run, text: str, words: str
+) -> None:
+    Path("f.yaml").write_text(text)
+    code, out, err = faultcast("apply", "-f", "f.yaml")
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.startswith("faultcast: f.yaml")
+    assert json.loads(faultcast("channel", "list", "--json")[1])["items"] == []
+
+
+def test_what_the_server_refuses_is_placed_too(faultcast: Run) -> None:
+    Path("f.yaml").write_text(FILE.replace("channels: [night]", "channels: [day]"))
+    code, _, err = faultcast("apply", "-f", "f.yaml")
+    assert code == 2
+    assert "f.yaml line 22: rules.0.rules.0.channels.0: there is no channel or on-call list day" in err
+
+
+def test_no_secret_is_ever_printed(faultcast: Run) -> None:
+    Path("f.yaml").write_text(FILE.replace("to: [ops@example.com]", "to: [nobody]"))
+    printed = faultcast("apply", "-f", "f.yaml")[1:]
+    assert "0123456789abcdef" not in "".join(printed)
+    assert "first" not in "".join(printed)
+
+
+def test_silences_by_hand(faultcast: Run) -> None:
+    words = ("job=~llm.*", "severity!=critical", "--for", "2h", "--comment", "upgrade")
+    code, out, err = faultcast("silence", "create", *words, "--json")
+    assert code == 0, err
+    made: dict[str, Any] = json.loads(out)
+    assert [(one["name"], one["op"], one["value"]) for one in made["matchers"]] == [
+        ("job", "=~", "llm.*"), ("severity", "!=", "critical"),
+    ]  # fmt: skip
+    _, table, _ = faultcast("silence", "list")
+    assert "job=~llm.*, severity!=critical" in table
+    assert faultcast("silence", "delete", made["id"])[0] == 0
+    assert json.loads(faultcast("silence", "list", "--json")[1])["items"][0]["status"] == "expired"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("a=b",), "--for"),
+        (("a=b", "--for", "2h", "--until", "2027-01-01"), "--for"),
+        (("a=b", "--for", "two hours"), "90s, 30m, 2h or 7d"),
+        (("a", "--for", "2h"), "NAME=VALUE"),
+        (("a=~(", "--for", "2h"), "no valid RE2 pattern"),
+    ],
+)
+def test_a_silence_that_is_none(faultcast: Run, words: tuple[str, ...], said: str) -> None:
+    code, _, err = faultcast("silence", "create", *words)
+    assert code == 2
+    assert said in err
+
+
+def test_lists_by_hand(faultcast: Run) -> None:
+    actions(faultcast, without(FILE, FILE[FILE.index("oncall:") :]))
+    code, _, err = faultcast("oncall", "create", "day", "--turn", "daily", "--person", "ding")
+    assert (code, "--start" in err) == (2, True)
+    flags = ("--turn", "daily", "--start", "2026-11-30", "--person", "ding", "--person", "li=mail,ding")
+    code, out, err = faultcast("oncall", "create", "day", *flags, "--timezone", "UTC")
+    assert (code, out) == (0, f"on-call list day created; now: {out.split()[-1]}\n"), err
+    then = json.loads(faultcast("oncall", "get", "day", "--at", "2026-12-01T09:00:00Z", "--json")[1])["now"]
+    assert (then["person"], then["channels"]) == ("li", ["mail", "ding"])
+    assert "day" in faultcast("oncall", "list")[1]
+    assert faultcast("oncall", "delete", "day")[0] == 0
+    assert faultcast("oncall", "get", "day")[0] == 2
