@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from notifier.alerts import ack
+from notifier.acknowledging import ack
 from notifier.model import Alert, Channel, Delivery, Silence
 from notifier.storage import Store
 from tests.notifier.alerting import (
@@ -123,7 +123,7 @@ def test_what_is_settled_by_then_is_told_to_nobody(store: Store, what: str) -> N
     with store.write() as session:
         row = session.get_one(Alert, alert_id)
         if what == "acknowledged":
-            ack(row, "li", at(10))
+            ack(session, alert_id, "li", at(10))
         elif what == "expired":
             row.expires_at = at(20)
     assert unsilenced(store, at(60)) == set()
