@@ -83,6 +83,22 @@ class TemplatedMessageDocument(MessageDocument):
     params: dict[str, str]
 
 
+class StepsDocument(Document):
+    """How long each step of the last try took; what has not happened is null.
+
+    `accepted_at` is the alert's; `waited_s` from there to the claim (or to the send, of before claims were
+    noted), `rendered_s` from the claim to the send, `provider_s` from the send to the answer.
+    """
+
+    accepted_at: Moment
+    claimed_at: Moment | None
+    sent_at: Moment | None
+    answered_at: Moment | None
+    waited_s: float | None
+    rendered_s: float | None
+    provider_s: float | None
+
+
 class AttemptDocument(Document):
     """One try to send one part; an `outcome` of null: on its way, or its worker died."""
 
@@ -90,6 +106,7 @@ class AttemptDocument(Document):
     part: int
     parts: int
     trigger: str
+    claimed_at: Moment | None
     started_at: Moment
     finished_at: Moment | None
     latency_s: float | None
@@ -107,6 +124,8 @@ class FullDeliveryDocument(DeliveryDocument):
     message: TemplatedMessageDocument | MessageDocument | None = Field(
         description="null: not rendered yet, or expunged"
     )
+    steps: StepsDocument
+    repeats: int = Field(description="how often the alert was published again while it was open")
     attempts: list[AttemptDocument]
 
 
@@ -123,9 +142,30 @@ def full(session: Session, row: Delivery) -> FullDeliveryDocument:
     (short,) = documents(session, [row])
     attempts = session.scalars(
         select(Attempt).where(Attempt.delivery_id == row.id).order_by(Attempt.n, Attempt.part, Attempt.id)
-    )
+    ).all()
+    repeats = session.scalar(select(Alert.repeats).where(Alert.id == row.alert_id)) or 0
     return FullDeliveryDocument(
-        **short.model_dump(), message=_message(row), attempts=[_attempt(attempt) for attempt in attempts]
+        **short.model_dump(),
+        message=_message(row),
+        steps=_steps(row, attempts),
+        repeats=repeats,
+        attempts=[_attempt(attempt) for attempt in attempts],
+    )
+
+
+def _steps(row: Delivery, attempts: Sequence[Attempt]) -> StepsDocument:
+    last = [attempt for attempt in attempts if attempt.n == attempts[-1].n]
+    claimed = last[0].claimed_at if last else None
+    sent, answered = (last[0].started_at, last[-1].finished_at) if last else (None, None)
+    taken = claimed or sent
+    return StepsDocument(
+        accepted_at=row.created_at,
+        claimed_at=claimed,
+        sent_at=sent,
+        answered_at=answered,
+        waited_s=_seconds(row.created_at, taken),
+        rendered_s=None if claimed is None else _seconds(claimed, sent),
+        provider_s=None if sent is None else _seconds(sent, answered),
     )
 
 
@@ -155,7 +195,7 @@ def _document(row: Delivery, members: list[str] | None, alert_title: str) -> Del
         trigger=row.trigger,
         state=row.state,
         attempt_count=row.attempt_count,
-        title=row.message["title"] if row.message else alert_title,
+        title=alert_title if row.message is None else row.message.get("title", ""),
         created_at=row.created_at,
         first_attempt_at=row.first_attempt_at,
         delivered_at=row.delivered_at,
@@ -180,7 +220,7 @@ def _error(row: Delivery) -> ErrorDocument | None:
 
 
 def _message(row: Delivery) -> MessageDocument | None:
-    if row.message is None:
+    if row.message is None or "title" not in row.message:
         return None
     shown = {"title": row.message["title"], "text": row.message["text"]}
     shown["format"] = row.message.get("format", "text")
@@ -203,6 +243,7 @@ def _attempt(row: Attempt) -> AttemptDocument:
         part=row.part,
         parts=row.parts,
         trigger=row.trigger,
+        claimed_at=row.claimed_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
         latency_s=_seconds(row.started_at, row.finished_at),

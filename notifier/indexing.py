@@ -285,8 +285,10 @@ class _Writing:
     def _known(self, block: int, terms: Iterable[bytes]) -> dict[bytes, bytes]:
         found: dict[bytes, bytes] = {}
         for some in lots(terms):
-            rows = select(SearchBits.term, SearchBits.bits).where(
-                SearchBits.block == block, SearchBits.term.in_(some)
+            rows = (
+                select(SearchBits.term, SearchBits.bits)
+                .where(SearchBits.block == block, SearchBits.term.in_(some))
+                .with_for_update()
             )
             found |= {row.term: row.bits for row in self.session.execute(rows)}
         return found

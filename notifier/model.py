@@ -175,7 +175,7 @@ class Delivery(Base):
     lease_token: Mapped[str | None]
     lease_until: Mapped[datetime | None]
     mends: Mapped[list[str]]  # what was tried to get it through (channels.base.Mend)
-    message: Mapped[dict[str, Any] | None]  # as rendered for the last try; None once expunged
+    message: Mapped[dict[str, Any] | None]  # as rendered for the last try; {} once expunged
     error_code: Mapped[str | None]
     error_message: Mapped[str | None] = mapped_column(Text)
     error_permanent: Mapped[bool | None]

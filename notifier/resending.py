@@ -12,6 +12,7 @@ from channels.registry import adapter
 from notifier.ids import new_id
 from notifier.model import Channel, Delivery
 from notifier.problems import conflict
+from notifier.searchtexts import EXPUNGED
 
 _COPIED = (
     "alert_id",
@@ -53,10 +54,13 @@ def resend(session: Session, row: Delivery, now: datetime) -> Delivery:
         return row
     if row.is_digest:
         raise conflict("a digest is not sent again: resend the deliveries in digest_of that are still of use")
-    return _again(session, row, channel, now)
+    if row.message == EXPUNGED:
+        raise conflict("its content was removed: there is nothing left to send")
+    return again(session, row, channel, now)
 
 
-def _again(session: Session, row: Delivery, channel: Channel, now: datetime) -> Delivery:
+def again(session: Session, row: Delivery, channel: Channel, now: datetime) -> Delivery:
+    """A delivery of its own that tells the same."""
     new = Delivery(
         id=new_id("dlv", now),
         **{name: getattr(row, name) for name in _COPIED},

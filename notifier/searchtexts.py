@@ -18,6 +18,9 @@ COLUMNS = (
 )  # fmt: skip
 
 
+EXPUNGED: Mapping[str, Any] = {}  # the message of a delivery whose content was removed
+
+
 class Told(Protocol):
     """A delivery, or a row of `COLUMNS`."""
 
@@ -67,6 +70,8 @@ def terms(row: Told, text: str) -> set[bytes]:
 
 def _parts(row: Told, alert: Sequence[str], said: Sequence[str]) -> list[str | None]:
     shown: Mapping[str, Any] = row.message or {}
+    if row.message == EXPUNGED:
+        alert = ()
     people = [f"{one.get('to') or ''} {one.get('code') or ''}" for one in row.recipients]
     own = [shown.get("title"), row.job_name, row.channel, row.error_code, row.error_message, row.why]
     return [*own, row.provider_message_id, *alert[:1], *people, *said, *alert[1:], shown.get("text")]
