@@ -1,13 +1,15 @@
 """Many are sent again by one filter: what was told meanwhile is not, and each call says where to go on."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 
 from notifier.api.deps import Services
-from tests.api.logbook import Log, ids
+from notifier.clock import rfc3339
+from tests.api.logbook import NOW, Log, ids
 
 As = Callable[..., httpx.Client]
 FAILED: dict[str, Any] = {"filter": {"state": "failed"}}
@@ -111,6 +113,13 @@ def test_a_call_does_so_many_and_says_where_to_go_on(
             break
         body["cursor"] = found["next_cursor"]
     assert seen == rows[::-1]
+
+
+def test_a_span_of_time_narrows_what_is_sent(admin: httpx.Client, log: Log) -> None:
+    rows = [log.add(n, state="failed") for n in range(5)]
+    since, until = (rfc3339(NOW + timedelta(seconds=n)) for n in (1, 3))
+    found = resent(admin, {"filter": {"since": since, "until": until}, "dry_run": True})
+    assert found["deliveries"] == [rows[2], rows[1]]
 
 
 def test_the_same_key_sends_once(admin: httpx.Client, log: Log) -> None:
