@@ -24,6 +24,7 @@ from channels.transport import Network, Response, encode
 from channels.webhook_bodies import Format, body
 
 PREFIX = "whsec_"
+MAX_SECRETS = 2  # the new one and the old one
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _RESERVED = frozenset(
     {"host", "connection", "content-length", "content-type", "transfer-encoding", "upgrade", "expect"}
@@ -32,8 +33,12 @@ _RESERVED = frozenset(
 
 
 def _signing_secret(value: SecretStr) -> SecretStr:
-    if signing_key(value.get_secret_value()) is None:
-        raise ValueError(f"give {PREFIX} and 24 to 64 bytes in base64, as Standard Webhooks has it")
+    words = value.get_secret_value().split()
+    if not 1 <= len(words) <= MAX_SECRETS or None in map(signing_key, words):
+        raise ValueError(
+            f"give {PREFIX} and 24 to 64 bytes in base64, as Standard Webhooks has it; while it is changed"
+            " the new one and the old one, with a blank between them"
+        )
     return value
 
 
@@ -115,15 +120,16 @@ def signature(key: bytes, message_id: str, timestamp_s: int, content: bytes) -> 
 
 
 def signed(message_id: str, content: bytes, config: WebhookConfig, now: datetime) -> dict[str, str]:
-    """The id is the delivery's, so that a receiver knows a repeat; the moment is that of this try."""
+    """The id is the delivery's, so that a receiver knows a repeat; the moment is that of this try.
+
+    One signature for each secret: a receiver takes whichever it can verify.
+    """
     stamp = int(now.timestamp())
     headers = {"webhook-id": message_id, "webhook-timestamp": str(stamp)}
-    key = signing_key(config.secret.get_secret_value()) if config.secret else None
-    return (
-        headers
-        if key is None
-        else {**headers, "webhook-signature": signature(key, message_id, stamp, content)}
-    )
+    words = config.secret.get_secret_value().split() if config.secret else []
+    keys = [key for word in words if (key := signing_key(word)) is not None]
+    signatures = [signature(key, message_id, stamp, content) for key in keys]
+    return {**headers, "webhook-signature": " ".join(signatures)} if signatures else headers
 
 
 def read(response: Response, now: datetime) -> Reading:

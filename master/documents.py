@@ -1,7 +1,7 @@
 """Jobs, runs, pods and fault events as the API and the messages show them (CONTRACT 3)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from master.model import FaultEventRow, Job, Node, Pod, Run
@@ -69,11 +69,13 @@ def event_document(event: FaultEventRow, language: str | None = None) -> dict[st
     }  # fmt: skip
 
 
-def node_document(node: Node) -> dict[str, Any]:
+def node_document(node: Node, signals: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """`signals`: what is said of it just now (master/nodesignals.py)."""
     return {
         "name": node.name, "pool": node.pool, "status": node.status, "reason": node.reason,
         "isolated_at": rfc3339(node.isolated_at) if node.isolated_at else None,
         "agent_seen_at": rfc3339(node.agent_seen_at) if node.agent_seen_at else None,
+        "signals": list(signals),
     }  # fmt: skip
 
 

@@ -60,13 +60,16 @@ def keep_heartbeat(session: Session, origin: Origin, one: Saw, now: datetime) ->
 def keep_word(
     session: Session, origin: Origin, kind: str, at: datetime, *, data: Mapping[str, Any], now: datetime
 ) -> None:
-    """What the runtime says of a pod (master/casefile.py: Seen)."""
+    """What the runtime says of a pod, or a trusted third of a node (master/casefile.py: Seen)."""
     session.add(
         ObservationRow(
             job_id=origin.job_id, run=origin.run, pod_id=origin.pod_id, node=origin.node, rank=None,
             source=origin.source, kind=kind, at=at, received_at=now, data=dict(data),
         )
     )  # fmt: skip
+    if origin.job_id is None:
+        session.flush()
+        _forget_old_node_lines(session, origin.node)
 
 
 def _row(origin: Origin, one: Saw, now: datetime) -> ObservationRow:

@@ -59,7 +59,7 @@ class Body(BaseModel):
             raise ValidationError.from_exception_data(cls.__name__, faults, hide_input=True) from None
 
 
-def _written(value: object) -> object:
+def written(value: object) -> object:
     """Bare numbers would be taken for seconds or milliseconds since 1970."""
     if isinstance(value, datetime) or (isinstance(value, str) and _WRITTEN.match(value)):
         return value
@@ -85,7 +85,7 @@ _MOMENT = WithJsonSchema({"type": "string", "format": "date-time"})
 Moment = Annotated[datetime, PlainSerializer(rfc3339, return_type=str), _MOMENT]
 GivenMoment = Annotated[
     AwareDatetime,
-    BeforeValidator(_written),
+    BeforeValidator(written),
     AfterValidator(_in_range),
     PlainSerializer(rfc3339, return_type=str),
     _MOMENT,

@@ -129,6 +129,7 @@ def trial_view(delivery_id: str, channel: str, language: str, now: datetime) -> 
 def _document(view: AlertView, facts: Mapping[str, Any], say: Speaker) -> dict[str, Any]:
     """The `faultcast` webhook body (CONTRACT 4), less what the adapter knows from the message."""
     page = "job" if mapping(view.job).get("id") else "delivery"
+    ours = {name: str(link) for name, link in ((page, facts["link"]), ("ack", facts["ack"])) if link}
     return {
         "id": view.alert_id,
         "delivery_id": view.delivery_id,
@@ -144,6 +145,7 @@ def _document(view: AlertView, facts: Mapping[str, Any], say: Speaker) -> dict[s
         "job": view.job,
         "event": event_in(view.event, say),
         "labels": dict(mapping(view.labels)),
-        "links": {name: str(link) for name, link in ((page, facts["link"]), ("ack", facts["ack"])) if link},
+        "links": {**ours, **mapping(view.links)},
         "trigger": view.trigger,
+        "incident": dict(view.incident),
     }

@@ -139,6 +139,8 @@ def _view(row: Delivery, alert: Alert) -> AlertView:
         trigger=row.trigger,
         open_s=(row.created_at - alert.created_at).total_seconds(),
         repeats=alert.repeats,
+        incident={"item": alert.item, "severity": alert.severity},
+        links=alert.context.get("links") or {},
     )
 
 

@@ -35,7 +35,8 @@ class Link(str):
 @dataclass(frozen=True)
 class AlertView:
     """What one message tells of. `job` and `event` in the API's form (or None); their sentences may be
-    {"zh", "en"}. `thread` joins all messages of an incident.
+    {"zh", "en"}. `thread` joins all messages of an incident; `incident` is the alert's own item and
+    severity, whatever this message tells of it; `links` came with it.
 
     What happened outside of a fault event is told by labels: `pod`, `node`, `rank` (who), and of a failing
     channel `channel` and `kind`.
@@ -65,6 +66,8 @@ class AlertView:
     open_s: float | None = None
     repeats: int = 0
     ack: str | None = None
+    incident: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, Any] = field(default_factory=dict)
 
 
 @cache

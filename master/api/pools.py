@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from master import news, pools
+from master import news, nodesignals, pools
 from master.api.deps import Mastered, Name, own_node, own_pool
 from master.documents import node_document
 from master.hands import rung
@@ -124,7 +124,9 @@ def list_nodes(principal: Reader, services: Served) -> dict[str, Any]:
         rows = rows.where(Node.pool == principal.pool)
     with services.store.read() as session:
         nodes = sorted(session.scalars(rows), key=lambda node: (node.pool, len(node.name), node.name))
-        return {"items": [node_document(node) for node in nodes], "next_cursor": None}
+        said = nodesignals.open_signals(session, [node.name for node in nodes], utcnow())
+        items = [node_document(node, said.get(node.name, ())) for node in nodes]
+        return {"items": items, "next_cursor": None}
 
 
 @router.post("/nodes/{name}/isolate")
@@ -166,7 +168,8 @@ def _change_node(
             raise Problem(403, detail=WHOLE_POOL)
         change(session, node)
         session.flush()
-        document = node_document(node)
+        said = nodesignals.open_signals(session, [name], utcnow())
+        document = node_document(node, said.get(name, ()))
     controller.wake()
     return document
 

@@ -3,14 +3,14 @@
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response
 
-from master.api import events, insight, jobs, pools, reports
+from master.api import events, ingest, insight, jobs, pools, reports
 from master.controller import Controller
 from master.runtimes.base import RuntimeFailure
 from notifier.api.openapi import PREFIX
 from notifier.problems import Problem
 
 router = APIRouter(prefix=PREFIX)
-for part in (jobs, insight, events, pools, reports):
+for part in (jobs, insight, events, pools, reports, ingest):
     router.include_router(part.router)
 
 

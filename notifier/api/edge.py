@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from notifier.problems import Problem
 
 MAX_BODY = 1024 * 1024
+LARGER = {"/api/v1/ingest/": 8 * MAX_BODY}  # groups of others, who do not know our limit
 MAX_DRAINED = 64 * MAX_BODY
 DRAIN_S = 10
 MAX_DEPTH = 32
@@ -37,7 +38,8 @@ class Edge:
         try:
             check_address(scope["path"], scope["query_string"])
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-            body = await _read(receive, headers)
+            most = next((size for start, size in LARGER.items() if scope["path"].startswith(start)), MAX_BODY)
+            body = await _read(receive, headers, most)
             if body:
                 check_media_type(headers)
                 parse(body)
@@ -134,14 +136,14 @@ def _too_deep() -> Problem:
     return _malformed(f"nested more than {MAX_DEPTH} deep")
 
 
-async def _read(receive: Receive, headers: dict[str, str]) -> bytes:
+async def _read(receive: Receive, headers: dict[str, str], most: int) -> bytes:
     """The whole body; keeps nothing as soon as it is too much, announced or not."""
     announced = headers.get("content-length", "")
-    if announced.isdecimal() and (len(announced) > MAX_DIGITS or int(announced) > MAX_BODY):
+    if announced.isdecimal() and (len(announced) > MAX_DIGITS or int(announced) > most):
         waits = headers.get("expect", "").lower() == "100-continue"
         if not waits and len(announced) <= MAX_DIGITS and int(announced) <= MAX_DRAINED:
             await _drain(receive)
-        raise _too_large()
+        raise _too_large(most)
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -150,10 +152,10 @@ async def _read(receive: Receive, headers: dict[str, str]) -> bytes:
             raise Problem(400, detail="the client left before the body was whole")
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
-        if size > MAX_BODY:
+        if size > most:
             if message.get("more_body", False):
                 await _drain(receive)
-            raise _too_large()
+            raise _too_large(most)
         if not message.get("more_body", False):
             return b"".join(chunks)
 
@@ -171,8 +173,8 @@ async def _drain(receive: Receive) -> None:
                     return
 
 
-def _too_large() -> Problem:
-    detail = f"a body may have at most {MAX_BODY} bytes; send less at a time"
+def _too_large(most: int) -> Problem:
+    detail = f"a body may have at most {most} bytes; send less at a time"
     return Problem(413, "Content Too Large", detail, headers={"Connection": "close"})
 
 

@@ -38,7 +38,7 @@ _ALWAYS = {
 }
 _WITH_BODY = {
     "400": "malformed JSON",
-    "413": "more than 1 MiB",
+    "413": "too large a body",
     "415": "not JSON",
 }
 _WITH_ETAG = {"412": "`If-Match` names another version"}

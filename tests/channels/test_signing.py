@@ -4,7 +4,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from pydantic import ValidationError
 from standardwebhooks import Webhook as Receiver
+from standardwebhooks import WebhookVerificationError
 
 from channels.dingtalk import DingTalkConfig, signature, signed_url
 from channels.feishu import FeishuConfig
@@ -68,6 +70,22 @@ def test_standard_webhooks_library_verifies_what_we_sign(zone):
     config = WebhookConfig(url="https://x.example/", secret=WHSEC)
     body = '{"标题":"训练"}'.encode()
     Receiver(WHSEC).verify(body, signed("dlv_1", body, config, datetime.now(zone)))
+
+
+def test_while_the_secret_is_changed_both_verify():
+    other = "whsec_" + "b2xs" * 8
+    config = WebhookConfig(url="https://x.example/", secret=f"{other} {WHSEC}")
+    headers = signed("dlv_1", b"{}", config, datetime.now(UTC))
+    for secret in (WHSEC, other):
+        Receiver(secret).verify(b"{}", headers)
+    with pytest.raises(WebhookVerificationError):
+        Receiver("whsec_" + "cnRy" * 8).verify(b"{}", headers)
+
+
+@pytest.mark.parametrize("secret", ["", f"{WHSEC} {WHSEC} {WHSEC}", f"{WHSEC} plain", f"{WHSEC},{WHSEC}"])
+def test_what_is_neither_one_secret_nor_two(secret):
+    with pytest.raises(ValidationError):
+        WebhookConfig(url="https://x.example/", secret=secret)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from channels.base import Outcome
+from channels.alertmanager import fingerprint
+from channels.base import Outcome, Severity
 from channels.standin import Scripted
 from channels.webhook import Webhook, WebhookConfig
 
@@ -66,8 +67,12 @@ def test_alertmanager(message):
     body = body_of(message(), "alertmanager")
     (alert,) = body["alerts"]
     assert (body["version"], body["status"], body["truncatedAlerts"]) == ("4", "firing", 0)
-    assert body["groupLabels"] == {"alertname": "jobFailed"}
-    assert alert["labels"] == {"alertname": "jobFailed", "severity": "error", "team": "nlp", "job": "llm"}
+    assert body["groupLabels"] == {"alert_id": "alr_01", "alertname": "jobFailed"}
+    assert body["groupKey"] == '{}:{alert_id="alr_01", alertname="jobFailed"}'
+    assert alert["labels"] == {
+        "alert_id": "alr_01", "alertname": "jobFailed", "job": "llm", "severity": "error", "team": "nlp",
+    }  # fmt: skip
+    assert alert["fingerprint"] == fingerprint(alert["labels"])
     assert alert["annotations"]["summary"] == "llm-训练 🔥 failed"
     assert (alert["startsAt"], alert["endsAt"]) == ("2026-11-29T03:12:41.120Z", "0001-01-01T00:00:00Z")
     assert body["commonLabels"] == alert["labels"]
@@ -75,8 +80,11 @@ def test_alertmanager(message):
 
 def test_alertmanager_resolve_has_the_fingerprint_of_its_alarm(message):
     firing = body_of(message(), "alertmanager")["alerts"][0]
-    resolved_at = {**message().document, "resolved_at": "2026-11-29T03:15:00.000Z"}
-    resolved = body_of(message(status="resolved", document=resolved_at), "alertmanager")["alerts"][0]
+    incident = {"item": "jobFailed", "severity": "error"}
+    end = {**message().document, "item": "jobRecovered", "incident": incident}
+    end["resolved_at"] = "2026-11-29T03:15:00.000Z"
+    over = message(status="resolved", severity=Severity.INFO, document=end)
+    resolved = body_of(over, "alertmanager")["alerts"][0]
     assert resolved["fingerprint"] == firing["fingerprint"]
     assert (resolved["status"], resolved["endsAt"]) == ("resolved", "2026-11-29T03:15:00.000Z")
 
@@ -88,6 +96,39 @@ def test_alertmanager_digest_is_a_group(message):
     assert [alert["annotations"]["summary"] for alert in body["alerts"]] == ["alert 0", "alert 1", "alert 2"]
     assert len({alert["fingerprint"] for alert in body["alerts"]}) == 3
     assert "n" not in body["commonLabels"]
+    assert (body["groupLabels"], body["groupKey"]) == ({}, '{}/{delivery_id="dlv_01"}:{}')
+
+
+def test_alertmanager_digest_tells_of_each_alert_as_it_is_now(message):
+    document = message().document
+    end = {
+        "status": "resolved",
+        "item": "jobRecovered",
+        "incident": {"item": "jobFailed", "severity": "error"},
+    }
+    members = [{**document, "severity": "error"}, {**document, **end, "severity": "info"}]
+    body = body_of(message(document={**document, "alerts": members}), "alertmanager")
+    assert [alert["status"] for alert in body["alerts"]] == ["resolved"]
+
+
+def test_an_alert_from_alertmanager_keeps_its_name(message):
+    labels = {"alertname": "HighLatency", "severity": "page", "job": "api", "empty": ""}
+    body = body_of(message(document={**message().document, "labels": labels, "job": None}), "alertmanager")
+    assert body["commonLabels"] == {
+        "alert_id": "alr_01", "alertname": "HighLatency", "job": "api", "severity": "error",
+    }  # fmt: skip
+
+
+# As Alertmanager 0.25 answers for alerts with these labels.
+FINGERPRINTS = [
+    ({"alertname": "HighLatency", "service": "api"}, "93eac4546640fef5"),
+    ({"alertname": "训练 🔥", "a": 'x"\\\ny', "Z": "1", "_c": "é"}, "98c7c3401ebc44a3"),
+]
+
+
+@pytest.mark.parametrize(("labels", "expected"), FINGERPRINTS)
+def test_fingerprint_of_prometheus(labels, expected):
+    assert fingerprint(labels) == expected
 
 
 @pytest.mark.parametrize("form", ["faultcast", "cloudevents", "alertmanager"])

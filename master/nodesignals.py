@@ -1,0 +1,159 @@
+"""What somebody trusted says of nodes: kept, shown beside the node, and evidence where it names a fault."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from agent.signatures import Scanner, signature
+from agent.wire import Kind
+from master.casefile import Source
+from master.evidence import Origin, keep_word
+from master.model import Node, NodeSignal
+from notifier.clock import rfc3339
+from notifier.ids import new_id
+from notifier.storage import insert_new
+
+FIRING, RESOLVED = "firing", "resolved"
+STALE = timedelta(days=1)  # one that is not repeated any more was forgotten by its sender
+KEPT = timedelta(days=30)
+SHOWN = 20  # of each node
+IN_ONE = 500  # names or keys in one statement
+MAX_TEXT = 2000
+_XID_LABELS = ("xid", "xid_code", "err_code")
+_XID_IN_TEXT = re.compile(r"\bXid(?:\s+(?:errors?|code))?\s*[:=#(]?\s*(\d{1,3})\b", re.IGNORECASE)
+_SCANNER = Scanner()
+
+
+@dataclass(frozen=True)
+class Signal:
+    """As it came; `key` tells repeats by."""
+
+    pool: str
+    node: str
+    source: str
+    key: str
+    name: str
+    status: str
+    severity: str
+    text: str
+    labels: Mapping[str, str]
+    starts_at: datetime
+    ends_at: datetime | None
+
+
+@dataclass
+class Kept:
+    """How many were new, were repeated, are over, were not open; `is_evidence`: the master should look."""
+
+    new: int = 0
+    repeated: int = 0
+    resolved: int = 0
+    not_open: int = 0
+    is_evidence: bool = False
+
+
+def known_nodes(session: Session, names: Iterable[str], pool: str | None) -> dict[str, str]:
+    """Of those names the ones that are nodes', each with its pool."""
+    wanted, found = sorted(set(names)), dict[str, str]()
+    for at in range(0, len(wanted), IN_ONE):
+        rows = select(Node.name, Node.pool).where(Node.name.in_(wanted[at : at + IN_ONE]))
+        rows = rows if pool is None else rows.where(Node.pool == pool)
+        found |= {row.name: row.pool for row in session.execute(rows)}
+    return found
+
+
+def keep(session: Session, signals: Sequence[Signal], now: datetime) -> Kept:
+    """Stores them; the same one again counts as a repeat, the end of one that is not known as nothing."""
+    kept = Kept()
+    for one in sorted(signals, key=lambda one: (one.pool, one.source, one.key)):
+        _keep(session, one, now, kept)
+    if kept.new:
+        session.execute(
+            delete(NodeSignal).where(NodeSignal.status == RESOLVED, NodeSignal.last_at < now - KEPT)
+        )
+    return kept
+
+
+def open_signals(session: Session, nodes: Iterable[str], now: datetime) -> dict[str, list[dict[str, Any]]]:
+    """What is said of each node just now, the newest first."""
+    wanted, found = set(nodes), dict[str, list[dict[str, Any]]]()
+    rows = select(NodeSignal).where(NodeSignal.status == FIRING, NodeSignal.last_at > now - STALE)
+    for row in session.scalars(rows.order_by(NodeSignal.id.desc())):
+        if row.node in wanted and len(found.setdefault(row.node, [])) < SHOWN:
+            found[row.node].append(_document(row))
+    return found
+
+
+def _keep(session: Session, one: Signal, now: datetime, kept: Kept) -> None:
+    which = (NodeSignal.pool == one.pool, NodeSignal.source == one.source, NodeSignal.key == one.key)
+    values = {
+        "node": one.node, "name": one.name, "status": one.status, "severity": one.severity,
+        "text": one.text[:MAX_TEXT], "labels": dict(one.labels), "starts_at": one.starts_at,
+        "ends_at": one.ends_at, "last_at": now,
+    }  # fmt: skip
+    if one.status == FIRING:
+        fresh = {"id": new_id("sig", now), "pool": one.pool, "source": one.source, "key": one.key, **values}
+        if insert_new(session, NodeSignal, fresh):
+            kept.new += 1
+            kept.is_evidence = _bear_witness(session, one, now) or kept.is_evidence
+            return
+    row = session.scalars(select(NodeSignal).where(*which).with_for_update()).first()
+    if row is None or (one.status == RESOLVED and row.status == RESOLVED):
+        kept.not_open += 1
+        return
+    begins = one.status == FIRING and (row.status == RESOLVED or row.starts_at != one.starts_at)
+    for name, value in values.items():
+        setattr(row, name, value)
+    if one.status == RESOLVED:
+        kept.resolved += 1
+    elif begins:
+        kept.new += 1
+        kept.is_evidence = _bear_witness(session, one, now) or kept.is_evidence
+    else:
+        kept.repeated += 1
+
+
+def _bear_witness(session: Session, one: Signal, now: datetime) -> bool:
+    """A signal that names a fault as the kernel does is evidence like the kernel's own line.
+
+    That a node is "not ready" is none: its pods may well go on, and if they do not, their silence tells.
+    """
+    data = _fault_in(one)
+    if data is None:
+        return False
+    at = min(one.starts_at, now)
+    keep_word(session, Origin(Source.INGEST, one.node), Kind.KERNEL_LINE, at, data=data, now=now)
+    return True
+
+
+def _fault_in(one: Signal) -> dict[str, Any] | None:
+    for line in one.text.splitlines():
+        match = _SCANNER.scan(line, "kernel")
+        if match is not None and (known := signature(match.signature)) is not None and known.hardware:
+            return {"signature": match.signature, "line": match.line, "captured": dict(match.captured)}
+    code = _xid_of(one)
+    if code is None or signature(f"xid.{code}") is None:
+        return None
+    device = one.labels.get("gpu") or one.labels.get("device") or ""
+    line = f"{one.name}: Xid {code}" + (f", GPU {device}" if device else "")
+    return {"signature": f"xid.{code}", "line": line, "captured": {"device": device} if device else {}}
+
+
+def _xid_of(one: Signal) -> int | None:
+    for label in _XID_LABELS:
+        if one.labels.get(label, "").isdecimal():
+            return int(one.labels[label][:4])
+    found = _XID_IN_TEXT.search(one.text)
+    return int(found[1]) if found else None
+
+
+def _document(row: NodeSignal) -> dict[str, Any]:
+    return {
+        "name": row.name, "source": row.source, "severity": row.severity, "text": row.text,
+        "starts_at": rfc3339(row.starts_at), "last_at": rfc3339(row.last_at),
+    }  # fmt: skip
