@@ -23,6 +23,7 @@ from notifier.alertdocuments import (
 )
 from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, publish, resolve
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Publisher, Reader, Served, answered
+from notifier.api.unwrapping import ALSO_EVENTS, Unwrapping
 from notifier.auth import Principal
 from notifier.channels import own_scope
 from notifier.directory import Directory, KnownJob, check_scope
@@ -33,7 +34,7 @@ from notifier.model import Alert, Delivery
 from notifier.pages import page
 from notifier.problems import Problem, invalid, not_found
 
-router = APIRouter(prefix="/alerts", tags=["alerts"])
+router = APIRouter(prefix="/alerts", tags=["alerts"], route_class=Unwrapping)
 Id = Annotated[str, Path()]
 Item = Annotated[str, *one_of(tuple(ITEMS))]
 Status = Annotated[str, *one_of((FIRING, RESOLVED))]
@@ -51,11 +52,11 @@ class Wanted:
     severity: Severity | None = None
 
 
-@router.post("", status_code=202, response_model=PublishedDocument)
+@router.post("", status_code=202, response_model=PublishedDocument, openapi_extra=ALSO_EVENTS)
 def publish_alert(
     body: AlertBody, principal: Publisher, services: Served, key: IdempotencyKey = None
 ) -> JSONResponse:
-    """Once this is answered, the alert and its deliveries are kept and will be told."""
+    """Once this is answered, the alert and its deliveries are kept and will be told. CloudEvents too."""
     check_body(body)
     rung: set[int] = set()
     with services.store.write() as session:
