@@ -30,11 +30,7 @@ class Judged:
 
     @property
     def warnings(self) -> list[str]:
-        later = self.alerts.not_acted_upon if self.alerts else ()
-        return [
-            *self.admission.warnings,
-            *(f"alertConfig.{name}: kept, but nothing acts upon it yet" for name in later),
-        ]
+        return list(self.admission.warnings)
 
 
 def judged(

@@ -98,12 +98,6 @@ class AlertConfigModel(Body):
         rest = {name: value for name, value in data.items() if name not in known}
         return {"rules": [_rule_of_baidu(data)], **rest}
 
-    @property
-    def not_acted_upon(self) -> tuple[str, ...]:
-        """What is kept for the engine to come, and has no effect yet."""
-        reminding = [f"rules.{n}.remind_every_s" for n, rule in enumerate(self.rules) if rule.remind_every_s]
-        return (*reminding, *(["escalation"] if self.escalation else []))
-
     def channel_names(self) -> frozenset[str]:
         """Every channel that it names anywhere."""
         told = {name for rule in self.rules for name in (*rule.channels, *rule.fallback)}

@@ -1,7 +1,5 @@
 """What people read of what really happened: the master's own alerts, rendered as a worker would."""
 
-from typing import Any
-
 from sqlalchemy import select
 
 from channels.base import Message
@@ -70,13 +68,3 @@ def test_a_lost_agent_and_its_return_are_told_in_words(world: World) -> None:
     assert f"The agent of {pod.name} on {pod.node} is silent: training goes on" in lost.text
     assert "**Detail**: its process ended" in lost.text
     assert back.title == "🟢 Agent is back · train"
-
-
-def test_what_of_the_rules_has_no_effect_yet_is_said_to_the_jobs_owner(world: World) -> None:
-    asked: dict[str, Any] = {
-        "rules": [{"channels": ["ding"], "remind_every_s": 60}],
-        "escalation": [{"after_s": 300, "channels": ["ding"]}],
-    }
-    warned = world.job(world.submit(alertConfig=asked)).warnings
-    assert "alertConfig.escalation: kept, but nothing acts upon it yet" in warned
-    assert "alertConfig.rules.0.remind_every_s: kept, but nothing acts upon it yet" in warned

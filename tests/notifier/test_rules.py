@@ -188,15 +188,6 @@ def test_what_is_stored_reads_back_as_the_same() -> None:
     assert AlertConfigModel.model_validate(once.model_dump(mode="json")) == once
 
 
-def test_what_has_no_effect_yet_is_named() -> None:
-    rules = [{"channels": ["a"]}, {"channels": ["a"], "remind_every_s": 60}]
-    asked = AlertConfigModel.model_validate(
-        {"rules": rules, "escalation": [{"after_s": 5, "channels": ["b"]}]}
-    )
-    assert asked.not_acted_upon == ("rules.1.remind_every_s", "escalation")
-    assert config({"channels": ["a"]}).not_acted_upon == ()
-
-
 @pytest.mark.parametrize(
     ("wrong", "field", "words"),
     [
