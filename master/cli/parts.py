@@ -1,7 +1,9 @@
-"""The parts of the system as commands: `demo`, `up`, `server`, `worker`, `agent`, `migrate`, `standin`."""
+"""The parts of the system as commands: `demo`, `up`, `server`, `worker`, `agent`, `migrate`, `backup`,
+`standin`."""
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,6 +46,7 @@ def register(app: typer.Typer) -> None:
     app.command("worker")(worker)
     app.command("agent")(agent)
     app.command("migrate")(migrate)
+    app.command("backup")(backup)
     app.command("standin", context_settings=_PASS_ON)(standin)
 
 
@@ -120,6 +123,21 @@ def migrate(data_dir: DataDir = None) -> None:
     if warning := datadir.ready(given.data_dir):
         note(f"warning: {warning}")
     say(migrate_database(given))
+
+
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for it.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Copy database, key and admin token as of now, while everything goes on."""
+    from master.backup import backup  # noqa: PLC0415
+    from notifier.secretbox import KEY_FILE  # noqa: PLC0415
+
+    given = settings(data_dir=data_dir)
+    names = backup(given, folder)
+    say(f"{folder}: {', '.join(names)}")
+    if KEY_FILE not in names:
+        note("keep FAULTCAST_SECRET_KEY too: without it the channels' secrets in the backup cannot be read")
 
 
 def standin(context: typer.Context) -> None:
