@@ -123,9 +123,14 @@ def list_alerts(client: Client, limit: Count = 50, as_json: Json = False) -> Non
 
 
 @client_command(alert_app, "ack")
-def ack(client: Client, alert: Id, as_json: Json = False) -> None:
-    """Acknowledge an alert: escalation stops."""
-    document = client.post(f"/alerts/{segment(alert)}/ack")
+def ack(
+    client: Client,
+    alert: Id,
+    comment: Annotated[_Text, _option("--comment", "What there is to say about it.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Acknowledge an alert: escalation and reminders stop."""
+    document = client.post(f"/alerts/{segment(alert)}/ack", None if comment is None else {"comment": comment})
     print_json(document) if as_json else say(f"{alert} acknowledged")
 
 

@@ -197,6 +197,32 @@ def test_the_first_to_acknowledge_stays(admin: httpx.Client, as_: As) -> None:
     assert again["acked_by"] == "admin-token"
 
 
+def test_whoever_acknowledges_may_say_something(admin: httpx.Client) -> None:
+    alert = accepted(admin)
+    said = admin.post(f"/alerts/{alert['id']}/ack", json={"comment": "换盘中 " + "x" * 2000}).json()
+    later = admin.post(f"/alerts/{alert['id']}/ack", json={"comment": "me too"}).json()
+    assert (said["ack_comment"][:4], len(said["ack_comment"]), said["ack_comment"][-1]) == (
+        "换盘中 ",
+        1000,
+        "…",
+    )
+    assert later["ack_comment"] == said["ack_comment"]
+
+
+@ONE_ENGINE
+@pytest.mark.parametrize(
+    ("body", "field"), [({"comment": 7}, "comment"), ({"coment": "x"}, "coment"), ([], "body")], ids=str
+)
+def test_what_is_wrong_with_it_is_named_and_nothing_acknowledged(
+    admin: httpx.Client, body: object, field: str
+) -> None:
+    alert = accepted(admin)
+    answer = admin.post(f"/alerts/{alert['id']}/ack", json=body)
+    assert answer.status_code == 422, answer.text
+    assert field in [one["field"] for one in answer.json()["errors"]]
+    assert admin.get(f"/alerts/{alert['id']}").json()["acked_at"] is None
+
+
 # --- rules ---
 
 RULES = {
@@ -232,6 +258,10 @@ RULES_WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
     "no such item": ({"rules": [{"channels": ["ding"], "items": ["jobDied"]}]}, "rules.0.items.0"),
     "hours of no form": ({"rules": [{"channels": ["ding"], "quiet_hours": "night"}]}, "rules.0.quiet_hours"),
     "a field too many": ({"rulez": []}, "rulez"),
+    "reminders by the second": (
+        {"rules": [{"channels": ["ding"], "remind_every_s": 59}]},
+        "rules.0.remind_every_s",
+    ),
 }
 
 
