@@ -347,9 +347,11 @@ def in_thread(settings: Settings) -> Iterator[None]:
     stop = threading.Event()
     thread = threading.Thread(target=run_worker, args=(settings,), kwargs={"stop": stop})
     thread.start()
-    yield
-    stop.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 @pytest.fixture
