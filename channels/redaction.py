@@ -4,7 +4,7 @@ import base64
 import html
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
@@ -28,7 +28,7 @@ def redact(text: str, secrets: Iterable[str], *, limit: int = MAX_BYTES) -> str:
     # No more is read than can be kept. A secret that the window's end cuts through would not be
     # recognised, so where there is an end, as much as the longest form is given up.
     window = text[: limit + forms.longest]
-    clean = forms.pattern.sub(HIDDEN, window)
+    clean = forms.pattern.sub(HIDDEN, window) if forms.may_be_in(window) else window
     return clip(clean if len(window) == len(text) else clean[: -forms.longest] + "…", limit)
 
 
@@ -40,6 +40,7 @@ def clip(text: str, limit: int = MAX_BYTES) -> str:
     return raw[: limit - len("…".encode())].decode("utf-8", "ignore") + "…"
 
 
+@lru_cache(maxsize=1024)
 def in_url(url: str) -> tuple[str, ...]:
     """What is secret in a URL: itself, its path and query, and every piece of them that is not common."""
     try:
@@ -71,8 +72,21 @@ def in_header(value: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Forms:
+    """`cores`: one of them, folded, is in every text that the pattern finds anything in; None: not known."""
+
     pattern: re.Pattern[str]
     longest: int
+    cores: tuple[str, ...] | None
+
+    def may_be_in(self, text: str) -> bool:
+        """Most texts hold no secret, and that is seen a hundred times sooner than by the pattern."""
+        folded = _folded(text)
+        return self.cores is None or any(core in folded for core in self.cores)
+
+
+def _folded(text: str) -> str:
+    """Alike for all that the pattern takes for the same ASCII letters (`re` has three odd ones)."""
+    return text.replace("\u0130", "i").replace("\u0131", "i").replace("\u017f", "s").lower()
 
 
 @lru_cache(maxsize=1024)
@@ -82,7 +96,18 @@ def _forms_of(secrets: tuple[str, ...]) -> _Forms | None:
         return None
     longest_first = sorted(forms, key=lambda form: (-len(form), form))
     pattern = re.compile("|".join(re.escape(form) for form in longest_first), re.IGNORECASE)
-    return _Forms(pattern, len(longest_first[0]))
+    return _Forms(pattern, len(longest_first[0]), _cores(longest_first))
+
+
+def _cores(longest_first: Sequence[str]) -> tuple[str, ...] | None:
+    """The forms that hold no shorter one."""
+    if not all(form.isascii() for form in longest_first):
+        return None
+    found: list[str] = []
+    for form in map(str.lower, reversed(longest_first)):
+        if not any(core in form for core in found):
+            found.append(form)
+    return tuple(found)
 
 
 def _forms(secret: str) -> set[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import Table, bindparam, func, or_, select, update
+from sqlalchemy import CursorResult, Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from channels.base import Answer, Limit, Outcome, Recipient
@@ -22,7 +22,7 @@ RECEIPT = "receipt"  # a trigger: the provider was asked what became of a send
 
 # On every alert's way, so built once, and without the ORM's help.
 _DELIVERIES, _ATTEMPTS = cast(Table, Delivery.__table__), cast(Table, Attempt.__table__)
-_BEGIN = (
+_BEGUN = (
     _DELIVERIES.update()
     .where(
         _DELIVERIES.c.id == bindparam("id_"),
@@ -35,10 +35,11 @@ _BEGIN = (
         lease_until=bindparam("until"),
         next_attempt_at=bindparam("until"),
     )
-    .returning(_DELIVERIES.c.id)
 )
-_BEGIN_WITH_MESSAGE = _BEGIN.values(message=bindparam("shown"))
-_INSERT = _ATTEMPTS.insert().returning(_ATTEMPTS.c.id)
+_BEGUN_WITH_MESSAGE = _BEGUN.values(message=bindparam("shown"))
+_BEGIN = _BEGUN.returning(_DELIVERIES.c.id)
+_BEGIN_WITH_MESSAGE = _BEGUN_WITH_MESSAGE.returning(_DELIVERIES.c.id)
+_INSERT = _ATTEMPTS.insert().returning(_ATTEMPTS.c.id, sort_by_parameter_order=True)
 _COMPLETE = (
     _ATTEMPTS.update()
     .where(_ATTEMPTS.c.id == bindparam("id_"))
@@ -65,6 +66,7 @@ class Intent:
         is_promised: its turn was taken before, by the claim or with the first part, and is not checked.
         lane: which places are for it.
         message: the delivery's message from now on, or None to leave it.
+        claimed_at: when the lease was taken.
     """
 
     delivery_id: str
@@ -81,6 +83,11 @@ class Intent:
     lane: Lane = Lane.SINGLE
     sends: int = 1
     message: Mapping[str, Any] | None = None
+    claimed_at: datetime | None = None
+
+
+class NotOursError(Exception):
+    """One of these leases is lost, and nothing was written for any."""
 
 
 @dataclass(frozen=True)
@@ -101,33 +108,31 @@ def intend(session: Session, intent: Intent, now: datetime) -> Written:
     blocked = {} if intent.is_promised else _blocked(session, intent, now)
     if blocked and len(blocked) == len(intent.meters):
         return Written(None, min(blocked.values()), blocked)
-    ours = {"id_": intent.delivery_id, "token": intent.token, "count": intent.n}
-    ours |= {"now": now, "until": now + LEASE}
+    ours = _ours(intent, now)
     if intent.message is None:
         found = session.execute(_BEGIN, ours).first()
     else:
         found = session.execute(_BEGIN_WITH_MESSAGE, {**ours, "shown": dict(intent.message)}).first()
     if found is None:
         return Written(None)
-    made = session.execute(
-        _INSERT,
-        {
-            "delivery_id": intent.delivery_id,
-            "channel_id": intent.channel_id,
-            "n": intent.n,
-            "part": intent.part,
-            "parts": intent.parts,
-            "trigger": intent.trigger,
-            "lease_token": intent.token,
-            "started_at": now,
-            "possible_duplicate": intent.possible_duplicate,
-            "recipients": _under_way(intent, blocked, now),
-        },
-    )
+    made = session.execute(_INSERT, _values(intent, now, _under_way(intent, blocked, now)))
     attempt_id = made.scalar_one()
     used = {meter for to, meter in intent.meters.items() if to not in blocked and intent.limits.get(meter)}
     meters.use(session, used, attempt_id, now)
     return Written(attempt_id, blocked=blocked)
+
+
+def intend_all(session: Session, intents: Sequence[Intent], now: datetime) -> list[int]:
+    """The same for first sends that nothing limits, all at once; answers their attempts.
+
+    Raises:
+        NotOursError: then nothing may be committed.
+    """
+    begun = [{**_ours(intent, now), "shown": intent.message} for intent in intents]
+    if cast(CursorResult[Any], session.execute(_BEGUN_WITH_MESSAGE, begun)).rowcount != len(begun):
+        raise NotOursError
+    made = session.execute(_INSERT, [_values(intent, now, []) for intent in intents])
+    return list(made.scalars())
 
 
 def complete(
@@ -135,20 +140,28 @@ def complete(
 ) -> None:
     """Write down what came of it; also when the delivery is not ours any more. `uncounted`: meters under
     which it does not count, because the provider would not have it."""
-    values = {
-        "id_": attempt_id,
-        "now": now,
-        "meant": answer.outcome.value,
-        "status": answer.http_status,
-        "code": answer.code,
-        "said": answer.message,
-        "told": [document(one) for one in answer.recipients],
-        "sent": answer.request,
-        "got": answer.response,
-    }
-    session.execute(_COMPLETE, values)
+    complete_all(session, [(attempt_id, answer, now)])
     if uncounted:
         meters.give_back(session, uncounted, attempt_id)
+
+
+def complete_all(session: Session, answers: Sequence[tuple[int, Answer, datetime]]) -> None:
+    """What came of each attempt, and when."""
+    values = [
+        {
+            "id_": attempt_id,
+            "now": at,
+            "meant": answer.outcome.value,
+            "status": answer.http_status,
+            "code": answer.code,
+            "said": answer.message,
+            "told": [document(one) for one in answer.recipients],
+            "sent": answer.request,
+            "got": answer.response,
+        }
+        for attempt_id, answer, at in answers
+    ]
+    session.execute(_COMPLETE, values)
 
 
 def give_up_lost(session: Session, row: Delivery, now: datetime) -> int:
@@ -188,6 +201,29 @@ def was_throttled(session: Session, attempt_id: int | None) -> bool:
     )
     last = session.scalars(before.order_by(Attempt.started_at.desc(), Attempt.id.desc()).limit(1)).first()
     return last == Outcome.THROTTLED
+
+
+def _ours(intent: Intent, now: datetime) -> dict[str, Any]:
+    """Of which delivery it is the next try, if it is still ours."""
+    ours = {"id_": intent.delivery_id, "token": intent.token, "count": intent.n}
+    return ours | {"now": now, "until": now + LEASE}
+
+
+def _values(intent: Intent, now: datetime, recipients: list[dict[str, Any]]) -> dict[str, Any]:
+    """The new attempt."""
+    return {
+        "delivery_id": intent.delivery_id,
+        "channel_id": intent.channel_id,
+        "n": intent.n,
+        "part": intent.part,
+        "parts": intent.parts,
+        "trigger": intent.trigger,
+        "lease_token": intent.token,
+        "started_at": now,
+        "possible_duplicate": intent.possible_duplicate,
+        "recipients": recipients,
+        "claimed_at": intent.claimed_at,
+    }
 
 
 def _blocked(session: Session, intent: Intent, now: datetime) -> dict[str, datetime]:

@@ -6,9 +6,10 @@ What waits for its turn is claimed by nobody, so it can still be merged.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any, cast
 
 import structlog
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -28,10 +29,11 @@ from notifier.pace import Book, Pace
 from notifier.plan import Candidate, Plan, plan
 from notifier.receipts import expect_lost
 from notifier.settle import GONE, OPEN, close, expire
+from notifier.singles import singles
 from notifier.waiting import WAITS
 
 MAX_CHANNELS = 25  # of one claim
-MAX_SENDS = 100
+MAX_SENDS = 200
 LOCKED_WAIT = timedelta(milliseconds=20)
 
 log = structlog.get_logger()
@@ -41,19 +43,22 @@ log = structlog.get_logger()
 _DUE = select(Channel).where(
     Channel.id.in_(
         select(Delivery.channel_id).where(
-            OPEN, Delivery.shard == bindparam("shard"), Delivery.next_attempt_at <= bindparam("now")
+            OPEN,
+            Delivery.shard.in_(bindparam("shards", expanding=True)),
+            Delivery.next_attempt_at <= bindparam("now"),
         )
     ),
     Channel.id.not_in(bindparam("but", expanding=True)),
 )
 _DUE_LOCKED = _DUE.order_by(Channel.id).limit(MAX_CHANNELS).with_for_update(skip_locked=True)
 _DUE_COUNT = select(func.count()).select_from(_DUE.subquery())
+_D = cast(Table, Delivery.__table__)
 _LEASE = (
-    update(Delivery)
+    _D.update()
     .where(
-        Delivery.id.in_(bindparam("ids", expanding=True)),
-        Delivery.state.in_(UNSENT),
-        Delivery.merged_into.is_(None),
+        _D.c.id.in_(bindparam("ids", expanding=True)),
+        _D.c.state.in_(UNSENT),
+        _D.c.merged_into.is_(None),
     )
     .values(
         state="sending",
@@ -61,7 +66,7 @@ _LEASE = (
         lease_until=bindparam("until"),
         next_attempt_at=bindparam("until"),
     )
-    .returning(Delivery)
+    .returning(*_D.c)
 )
 
 
@@ -78,7 +83,7 @@ class Claim:
     """What a claim brought.
 
     Attributes:
-        rows: deliveries that are ours by `token`, in the order in which they are to be sent.
+        rows: deliveries that are ours by `token`, in the order in which they are to be sent; read only.
         channels: theirs, by id.
         wake: shards in which it made work.
         again_at: something waits for its turn, or for another worker's claim to end, until then.
@@ -89,7 +94,7 @@ class Claim:
     """
 
     token: str
-    rows: list[Delivery] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
     channels: dict[str, Channel] = field(default_factory=dict)
     wake: set[int] = field(default_factory=set)
     again_at: datetime | None = None
@@ -112,10 +117,10 @@ class Claiming:
     now: datetime
     but: frozenset[str] = frozenset()
 
-    def shard(self, shard: int) -> Claim:
-        """Claim what is due in a shard, as far as there are slots for it."""
+    def shards(self, shards: Sequence[int]) -> Claim:
+        """Claim what is due in these shards, as far as there are slots for it."""
         claim = Claim(self.token)
-        channels = self._lock_due(shard, claim)
+        channels = self._lock_due(shards, claim)
         claim.looked_at = {channel.id for channel in channels}
         claim.is_partial = len(channels) == MAX_CHANNELS
         claim.meters = meters.of(self.session, claim.looked_at)
@@ -127,13 +132,13 @@ class Claiming:
             except Exception as error:
                 log.exception("channel_not_claimed", channel=channel.id)
                 raise ChannelError(channel.id) from error
-        move_on(self.session, shard)
+        move_on(self.session, shards)
         return claim
 
-    def _lock_due(self, shard: int, claim: Claim) -> Sequence[Channel]:
+    def _lock_due(self, shards: Sequence[int], claim: Claim) -> Sequence[Channel]:
         """Channels with due deliveries. On PostgreSQL locked, without those that another worker claims on
         right now; on SQLite nobody else writes at all."""
-        which = {"shard": shard, "now": self.now, "but": list(self.but)}
+        which = {"shards": list(shards), "now": self.now, "but": list(self.but)}
         locked = self.session.scalars(_DUE_LOCKED, which).all()
         if self.session.get_bind().dialect.name == "postgresql":
             there = self.session.scalar(_DUE_COUNT, which)
@@ -143,6 +148,28 @@ class Claiming:
 
     def _channel(self, channel: Channel, claim: Claim) -> None:
         adapter = adapter_of(channel.kind)
+        room = min(self.slots.room(channel.id, len(claim.rows)), MAX_SENDS - len(claim.rows))
+        if room == 0 and channel.enabled and channel.health != "broken":
+            claim.is_starved = True
+        elif not self._at_a_glance(channel, adapter, room, claim):
+            self._in_full(channel, adapter, room, claim)
+
+    def _at_a_glance(self, channel: Channel, adapter: Adapter, room: int, claim: Claim) -> bool:
+        """Whether that could be done."""
+        is_held_back = channel.paused_until is not None and channel.paused_until > self.now
+        if not channel.enabled or channel.health == "broken" or is_held_back:
+            return False
+        if any(meters.limits(adapter, claim.meters[channel.id], self.now).values()):
+            return False
+        ids = singles(self.session, channel, room, self.now)
+        if ids is None:
+            return False
+        claim.rows += self._lease(ids)
+        claim.channels[channel.id] = channel
+        claim.is_starved |= len(ids) == room
+        return True
+
+    def _in_full(self, channel: Channel, adapter: Adapter, room: int, claim: Claim) -> None:
         rows = open_rows(self.session, channel)
         lost = [row.id for row in rows if row.state == "sending" and row.next_attempt_at <= self.now]
         if lost:
@@ -153,10 +180,12 @@ class Claiming:
         elif channel.health == "broken":
             claim.wake |= hold(self.session, channel, self.now)
         else:
-            self._send(channel, adapter, candidates(self.session, rows, channel, adapter, self.now), claim)
+            found = candidates(self.session, rows, channel, adapter, self.now)
+            self._send(channel, adapter, found, room, claim)
 
-    def _send(self, channel: Channel, adapter: Adapter, rows: Sequence[Candidate], claim: Claim) -> None:
-        room = min(self.slots.room(channel.id, len(claim.rows)), MAX_SENDS - len(claim.rows))
+    def _send(
+        self, channel: Channel, adapter: Adapter, rows: Sequence[Candidate], room: int, claim: Claim
+    ) -> None:
         pace = self._pace(channel, adapter, claim.meters[channel.id])
         if pace is None:  # another worker counts just now
             claim.look_again(self.now + LOCKED_WAIT)
@@ -181,16 +210,12 @@ class Claiming:
         books = books if len(books) == len(names) else {}  # who has no limit can be told at any time
         return Pace(books, start, is_by_name=bool(books) and "to" in channel.config)
 
-    def _lease(self, ids: Sequence[str]) -> list[Delivery]:
+    def _lease(self, ids: Sequence[str]) -> list[Any]:
         if not ids:
             return []
-        until = self.now + LEASE
-        ours = self.session.scalars(
-            _LEASE,
-            {"ids": ids, "token": self.token, "until": until},
-            execution_options={"synchronize_session": False, "populate_existing": True},
-        ).all()
-        return sorted(ours, key=lambda row: ids.index(row.id))
+        ours = self.session.execute(_LEASE, {"ids": ids, "token": self.token, "until": self.now + LEASE})
+        found = {row.id: row for row in ours}
+        return [found[one] for one in ids if one in found]
 
     def _expire(self, decided: Plan, claim: Claim) -> None:
         for row in self._rows(decided.expired):

@@ -52,13 +52,14 @@ def shard_of(channel_id: str) -> int:
     return zlib.crc32(channel_id.encode()) % SHARDS
 
 
-def move_on(session: Session, shard: int) -> None:
-    """The next bell of this shard has a new name. Part of each claim's transaction.
+def move_on(session: Session, shards: Iterable[int]) -> None:
+    """The next bells of these shards have new names. Part of each claim's transaction.
 
     RQ refuses a `unique` job as long as the hash of one with the same id exists, and the hash of a bell
     whose worker was killed may exist for minutes.
     """
-    session.execute(_MOVE_ON[session.get_bind().dialect.name], {"shard": shard, "generation": 1})
+    rows = [{"shard": shard, "generation": 1} for shard in sorted(shards)]
+    session.execute(_MOVE_ON[session.get_bind().dialect.name], rows)
 
 
 def bell_id(shard: int, generation: int) -> str:

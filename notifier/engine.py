@@ -5,9 +5,9 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from datetime import timedelta
+from functools import partial
 
 import structlog
 from pydantic import ValidationError
@@ -17,8 +17,11 @@ from sqlalchemy.orm import Session
 
 from notifier import faultpoints, meters, metrics
 from notifier.asking import Asker
+from notifier.beginning import Beginner, Begun
 from notifier.channels import load_config
 from notifier.claim import ChannelError, Claim, Claiming, due_shards
+from notifier.crew import Crew
+from notifier.finishing import Finisher
 from notifier.following import Follower
 from notifier.leases import RENEW_EVERY_S, Slots, renew
 from notifier.model import Channel
@@ -27,12 +30,14 @@ from notifier.secretbox import SecretBox, WrongKeyError
 from notifier.sending import Tools, send
 from notifier.tasks import Task, load
 
-CONCURRENCY = 64
+CONCURRENCY = 256
 POLL_S = 1.0
 REAP_EVERY_S = 10.0
 FINISH_S = 30.0  # how long a stop waits for answers under way
 DATABASE_AGAIN_S = 1.0
 LOT_S = 0.02  # at least between two claims of a shard for which nobody rang
+STARVED_S = 0.1  # and where all senders were busy, unless many of them are free again
+LOTS = 8  # the part of the senders that makes many
 
 log = structlog.get_logger()
 
@@ -43,7 +48,11 @@ class Engine:
     def __init__(self, tools: Tools, concurrency: int = CONCURRENCY) -> None:
         self._tools = tools
         self._slots = Slots(concurrency)
-        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="sender")
+        self._crew = Crew(concurrency)
+        self._lot = max(1, concurrency // LOTS)
+        self._freed = 0  # senders, since the last claim
+        self._beginner = Beginner(tools.store, tools.writer, tools.box, tools.settings)
+        self._finisher = Finisher(tools.store, tools.writer, self._wake_soon)
         self._claiming = threading.Lock()  # one claim at a time
         self._changed = threading.Condition()
         self._wanted: dict[int, float] = {}  # shards, and the moment from which they are to be looked at
@@ -66,6 +75,7 @@ class Engine:
         with self._tools.store.write() as session:
             _fill_meters(session, self._tools.box)
         self._tools.writer.start()
+        self._finisher.start()
         for thread in self._threads:
             thread.start()
 
@@ -97,7 +107,8 @@ class Engine:
             time.sleep(0.01)
         if self._slots.busy:
             log.warning("stopped_with_sends_under_way", count=self._slots.busy)
-        self._pool.shutdown(wait=self._slots.busy == 0, cancel_futures=True)
+        self._crew.close(wait=self._slots.busy == 0)
+        self._finisher.close()
         self._ended.set()
         self._asker.stop()
         for thread in self._threads[1:]:
@@ -114,8 +125,9 @@ class Engine:
     def _claim_in(self, shards: Sequence[int]) -> bool:
         """Claim in these shards, or in all that have work when none is named; whether that went well."""
         try:
-            for shard in shards or self._due():
-                self._drain(shard)
+            found = shards or self._due()
+            if found:
+                self._drain(found)
         except SQLAlchemyError as error:
             log.warning("not_claimed", why=type(error).__name__)
         except Exception:  # a border: nothing is sent any more by a thread that has ended
@@ -145,22 +157,23 @@ class Engine:
         with self._tools.store.read() as session:
             return due_shards(session, self._tools.store.now(session))
 
-    def _drain(self, shard: int) -> None:
-        """Claim on all channels of a shard, some at a time."""
+    def _drain(self, shards: Sequence[int]) -> None:
+        """Claim on all channels of these shards, some at a time."""
         seen: set[str] = set()
-        self._claimed_at[shard] = time.monotonic()
+        with self._changed:
+            self._claimed_at.update(dict.fromkeys(shards, time.monotonic()))
+            self._freed = 0
         while not self._stopping:
-            claim, tasks = self._claim(shard, seen)
-            for task in tasks:
-                self._pool.submit(self._send, task)
+            claim, tasks = self._claim(shards, seen)
+            self._launch(tasks)
             self.wake(claim.wake)
             if claim.is_starved:
-                self._starve(shard)
+                self._starve(shards)
             if not claim.is_partial:
                 return
             seen |= claim.looked_at
 
-    def _claim(self, shard: int, but: Set[str]) -> tuple[Claim, Sequence[Task]]:
+    def _claim(self, shards: Sequence[int], but: Set[str]) -> tuple[Claim, Sequence[Task]]:
         """One committed claim; a channel that makes trouble is left out, and looked at again by the poll."""
         store, left_out = self._tools.store, set(but)
         token, since = secrets.token_hex(8), time.monotonic()
@@ -169,8 +182,8 @@ class Engine:
             try:
                 with turn, store.write() as session:
                     now = store.now(session)
-                    claim = Claiming(session, token, self._slots, now, frozenset(left_out)).shard(shard)
-                    tasks = load(session, claim.rows, claim.channels, token)
+                    claim = Claiming(session, token, self._slots, now, frozenset(left_out)).shards(shards)
+                    tasks = load(session, claim.rows, claim.channels, token, now)
             except ChannelError as error:
                 left_out.add(error.channel_id)
                 continue
@@ -188,29 +201,49 @@ class Engine:
         for task in tasks:
             self._slots.take(task.row.channel_id, 1)
 
-    def _send(self, task: Task) -> None:
-        wake: set[int] = set()
+    def _launch(self, tasks: Sequence[Task]) -> None:
+        begun = self._beginner.begin(tasks) if tasks else {}
+        for task in tasks:
+            self._crew.submit(partial(self._send, task, begun.get(task.row.id)))
+
+    def _send(self, task: Task, begun: Begun | None) -> None:
+        wake: frozenset[int] = frozenset()
         try:
-            wake |= send(self._tools, task)
+            wake = send(self._tools, task, self._finisher, begun)
         finally:
-            self._slots.give_back(task.row.channel_id)
-            self._wake_soon(wake)
+            is_last = self._slots.give_back(task.row.channel_id) == 0
+            self._sender_is_free(wake)
+            if is_last:
+                self._finisher.hurry()
 
-    def _wake_soon(self, shards: set[int]) -> None:
-        """A sender is free: its own shard, and those that wait for one. A long queue is claimed in lots."""
+    def _sender_is_free(self, shards: Set[int]) -> None:
+        """Its own shard may have work, and those that wait for a sender. A long queue is claimed in lots."""
         with self._changed:
-            for shard in shards | self._starved:
-                soon = self._claimed_at.get(shard, 0.0) + LOT_S
-                self._wanted[shard] = min(self._wanted.get(shard, soon), soon)
-            self._starved = set()
-            self._changed.notify_all()
+            self._freed += 1
+            if self._freed >= self._lot or self._slots.busy == 0:
+                self._want(self._starved, 0.0)
+                self._starved = set()
+            self._want(shards, LOT_S)
 
-    def _starve(self, shard: int) -> None:
-        """Look again as soon as a sender is free."""
+    def _wake_soon(self, shards: Iterable[int]) -> None:
         with self._changed:
-            self._starved.add(shard)
-        if self._slots.busy == 0:
-            self._wake_soon(set())
+            self._want(shards, LOT_S)
+
+    def _want(self, shards: Iterable[int], lot_s: float) -> None:
+        """Look at these so long after their last claim; the lock is the caller's."""
+        first = min(self._wanted.values(), default=self._look_at)
+        for shard in shards:
+            soon = self._claimed_at.get(shard, 0.0) + lot_s
+            self._wanted[shard] = min(self._wanted.get(shard, soon), soon)
+            if soon < first:
+                first = soon
+                self._changed.notify_all()
+
+    def _starve(self, shards: Iterable[int]) -> None:
+        """Look again as soon as many senders are free, and before long in any case."""
+        with self._changed:
+            self._starved.update(shards)
+            self._want(shards, LOT_S if self._slots.busy == 0 else STARVED_S)
 
     def _look_in(self, delay: timedelta) -> None:
         with self._changed:

@@ -26,30 +26,34 @@ class Slots:
         self._share = max(1, total // SHARE)
         self._reserve = total // SHARE
         self._busy: Counter[str] = Counter()
+        self._sum = 0
         self._lock = threading.Lock()
 
     def room(self, channel_id: str, promised: int = 0) -> int:
         """How many more the channel may take. `promised`: to other channels, and not taken yet."""
         with self._lock:
-            free, mine = self._total - self._busy.total() - promised, self._busy[channel_id]
+            free, mine = self._total - self._sum - promised, self._busy[channel_id]
         if free > self._reserve:
             return max(0, min(self._share - mine, free - self._reserve))
         return 1 if free > 0 and mine == 0 else 0
 
     def take(self, channel_id: str, count: int) -> None:
         with self._lock:
+            self._sum += count
             self._busy[channel_id] += count
 
-    def give_back(self, channel_id: str, count: int = 1) -> None:
+    def give_back(self, channel_id: str, count: int = 1) -> int:
+        """Answers how many are busy still."""
         with self._lock:
+            self._sum -= count
             self._busy[channel_id] -= count
             if self._busy[channel_id] <= 0:
                 del self._busy[channel_id]
+            return self._sum
 
     @property
     def busy(self) -> int:
-        with self._lock:
-            return self._busy.total()
+        return self._sum
 
 
 @dataclass(frozen=True)

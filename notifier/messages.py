@@ -42,13 +42,16 @@ class Made:
     note: str = ""
 
 
-def make(task: Task, mends: Sequence[str], box: SecretBox, settings: Settings) -> Made | Answer:
-    """The message and its parts; or an answer, because there can be none."""
+def make(
+    task: Task, mends: Sequence[str], box: SecretBox, settings: Settings, config: ChannelConfig | None = None
+) -> Made | Answer:
+    """The message and its parts; or an answer, because there can be none. `config`: the channel's, if it was
+    opened before."""
     adapter = adapter_of(task.channel.kind)
     if not task.views:
         return NO_ALERT
     try:
-        config = load_config(task.channel, box)
+        config = config or load_config(task.channel, box)
     except (WrongKeyError, ValidationError):
         return UNREADABLE
     if settings.public_url is not None and adapter.format not in WITHOUT_LINK:

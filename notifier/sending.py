@@ -15,8 +15,10 @@ from channels.transport import Network
 from notifier import faultpoints, meters, metrics, retry
 from notifier.acklinks import masked
 from notifier.attempts import Intent, Written, complete, intend
+from notifier.beginning import Begun
 from notifier.clock import utcnow
 from notifier.errors import kind_and_place
+from notifier.finishing import PERSIST_AGAIN_S, PERSIST_S, Finisher, Told, is_plain
 from notifier.leases import Leases
 from notifier.messages import Made, make
 from notifier.model import FINAL_STATES
@@ -31,8 +33,6 @@ from notifier.tasks import Earlier, Task
 from notifier.writer import Writer
 
 T = TypeVar("T")
-PERSIST_S = 60.0  # how long an outcome is kept in memory for a database that does not take it
-PERSIST_AGAIN_S = 0.5
 RETRY, NEXT = "retry", "next"  # NEXT: somebody else is called
 TOLD_BEFORE = Answer(Outcome.DELIVERED, message="every part had been told")
 NOT_SENT = Answer(Outcome.TEMPORARY, code="lease_lost", message="not sent: this worker was too slow")
@@ -53,9 +53,12 @@ class Tools:
     settings: Settings
 
 
-def send(tools: Tools, task: Task) -> frozenset[int]:
-    """Send it and write down what came of it; answers the shards in which there is work now."""
-    sending = _Sending(tools, task)
+def send(tools: Tools, task: Task, finisher: Finisher, begun: Begun | None = None) -> frozenset[int]:
+    """Send it and write down what came of it; answers the shards in which there is work now.
+
+    `begun`: its message is made already, and the intent written.
+    """
+    sending = _Sending(tools, task, finisher, begun)
     try:
         return sending.run()
     except Exception as error:  # noqa: BLE001  a border: one message must not take its sender with it
@@ -63,19 +66,21 @@ def send(tools: Tools, task: Task) -> frozenset[int]:
         log.error("sending_failed", delivery=task.row.id, kind=task.row.kind, why=kind_and_place(error))  # noqa: TRY400
         return sending.crashed(error)
     finally:
-        tools.leases.let_go(task.row.id, task.token)
-        faultpoints.hit("acknowledged")
+        if not sending.is_handed_over:
+            sending.let_go()
 
 
 class _Sending:
     """One delivery while it is ours.
 
     `_attempt` is the one begun and not written down with its answer yet; `_answer` is that, once it is
-    there.
+    there. `is_handed_over`: the finisher does the rest.
     """
 
-    def __init__(self, tools: Tools, task: Task) -> None:
+    def __init__(self, tools: Tools, task: Task, finisher: Finisher, begun: Begun | None) -> None:
         self._tools, self._task, self._row = tools, task, task.row
+        self._finisher, self._begun = finisher, begun
+        self.is_handed_over = False
         self._n, self._mends = task.row.attempt_count, list(task.row.mends)
         self._roll = Rollcall(task.recipients, gives_up=task.has_fallback)
         self._shown = task.row.message
@@ -85,13 +90,13 @@ class _Sending:
         self._note = ""
         self._rounds, self._wanted = 0, 1
         self._trigger = task.row.trigger if self._n == 0 else RETRY
-        self._attempt: int | None = None
+        self._attempt: int | None = None if begun is None else begun.attempt_id
         self._answer: Answer | None = None
         self._last: tuple[Answer, datetime | None] | None = None
 
     def run(self) -> frozenset[int]:
         while True:
-            made = make(self._task, self._mends, self._tools.box, self._tools.settings)
+            made = self._made()
             if isinstance(made, Answer):
                 return self._settle(made)
             self._note, self._receipts_after = made.note, made.adapter.receipt_times(made.config)
@@ -110,6 +115,16 @@ class _Sending:
                 self._roll.ask_again()
             elif not self._roll.has_next(made):
                 return self._settle(answer)
+
+    def let_go(self) -> None:
+        """Nothing is left to be done."""
+        self._tools.leases.let_go(self._row.id, self._task.token)
+        faultpoints.hit("acknowledged")
+
+    def _made(self) -> Made | Answer:
+        if self._begun is not None:
+            return self._begun.made
+        return make(self._task, self._mends, self._tools.box, self._tools.settings)
 
     def crashed(self, error: Exception) -> frozenset[int]:
         """If a send had begun, nobody knows whether it arrived; otherwise it is simply tried again."""
@@ -167,6 +182,7 @@ class _Sending:
         at_once = meters.at_once(limits)
         claimed = meters.expected(self._row, made.adapter, self._task.channel.config)
         is_first = self._rounds == 1 and nth == 0 and not self._roll.audience.order
+        begun, self._begun = self._begun, None
         intent = Intent(
             delivery_id=self._row.id,
             channel_id=self._row.channel_id,
@@ -182,7 +198,17 @@ class _Sending:
             lane=lane_of(self._row.severity, self._row.order_key),
             sends=min(len(left) - nth, at_once),
             message=made.shown,
+            claimed_at=self._task.claimed_at,
         )
+        written = self._written(intent) if begun is None else Written(begun.attempt_id)
+        self._attempt, self._answer = written.attempt_id, None
+        self._roll.block({to: moment for to, moment in written.blocked.items() if to}, utcnow())
+        if written.attempt_id is not None:
+            faultpoints.hit("intent_written")
+            self._count_intent(intent)
+        return written
+
+    def _written(self, intent: Intent) -> Written:
         attempt, answer, uncounted = self._attempt, self._answer, self._roll.uncounted
 
         def work(session: Session) -> Written:
@@ -191,13 +217,7 @@ class _Sending:
                 complete(session, attempt, answer, now, uncounted)
             return intend(session, intent, now)
 
-        written = self._tools.writer.run(work)
-        self._attempt, self._answer = written.attempt_id, None
-        self._roll.block({to: moment for to, moment in written.blocked.items() if to}, utcnow())
-        if written.attempt_id is not None:
-            faultpoints.hit("intent_written")
-            self._count_intent(intent)
-        return written
+        return self._tools.writer.run(work)
 
     def _send_part(self, made: Made, part: Part) -> Outcome:
         """Answers what is known of the whole part, with what its recipients said before."""
@@ -230,10 +250,39 @@ class _Sending:
             mends=self._mends,
             note=self._note,
         )
+        if not is_plain(done, self._row):
+            return self._settle_alone(done)
+        is_first = self._task.channel.health == "unknown"
+        self.is_handed_over = True
+        self._finisher.put(Told(done, self._row, is_first, self._careful(done), self._after(done)))
+        return frozenset()
+
+    def _settle_alone(self, done: Settlement) -> frozenset[int]:
         settled = self._persist(lambda session: settle(session, done, self._tools.store.now(session)))
         faultpoints.hit("outcome_written")
         self._report(done, settled)
         return settled.wake
+
+    def _careful(self, done: Settlement) -> Callable[[], frozenset[int]]:
+        def work() -> frozenset[int]:
+            try:
+                return self._settle_alone(done)
+            except Exception as error:  # noqa: BLE001  the same border as in `send`
+                log.error("outcome_not_written", delivery=self._row.id, why=kind_and_place(error))  # noqa: TRY400
+                return frozenset()
+            finally:
+                self.let_go()
+
+        return work
+
+    def _after(self, done: Settlement) -> Callable[[Settled], None]:
+        def work(settled: Settled) -> None:
+            try:
+                self._report(done, settled)
+            finally:
+                self.let_go()
+
+        return work
 
     def _report(self, done: Settlement, settled: Settled) -> None:
         if not settled.is_ours or settled.state is None:

@@ -2,19 +2,35 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import Table, bindparam, select
 from sqlalchemy.orm import Session
 
 from channels.base import Outcome, Recipient
 from channels.registry import adapter
 from notifier.digests import members
-from notifier.model import Alert, Attempt, Channel, Delivery
+from notifier.model import Alert, Attempt, Channel
 from notifier.recipients import parsed
 from notifier.usertemplates import Candidate, candidates
 from notifier.wording import AlertView
 
-_ALERTS = select(Alert).where(Alert.id.in_(bindparam("ids", expanding=True)))
+_A = cast(Table, Alert.__table__).c
+_ALERTS = select(
+    _A.id,
+    _A.pool,
+    _A.queue,
+    _A.item,
+    _A.severity,
+    _A.title,
+    _A.body,
+    _A.labels,
+    _A.context,
+    _A.repeats,
+    _A.created_at,
+    _A.resolved_at,
+).where(_A.id.in_(bindparam("ids", expanding=True)))
 
 
 @dataclass(frozen=True)
@@ -46,9 +62,10 @@ class Task:
         earlier: its own attempts so far.
         in_doubt: a member was sent alone before, and nobody knows whether that arrived.
         own: the users' templates that may be for it.
+        claimed_at: when the lease was taken.
     """
 
-    row: Delivery
+    row: Any
     channel: Channel
     token: str
     views: tuple[AlertView, ...]
@@ -56,6 +73,7 @@ class Task:
     in_doubt: bool = False
     has_fallback: bool = False
     own: tuple[Candidate, ...] = ()
+    claimed_at: datetime | None = None
 
     @property
     def recipients(self) -> tuple[Recipient, ...]:
@@ -66,20 +84,21 @@ class Task:
 class _Read:
     """All that was read for one claim."""
 
-    told_of: Mapping[str, Sequence[Delivery]]
-    alerts: Mapping[str, Alert]
+    told_of: Mapping[str, Sequence[Any]]
+    alerts: Mapping[str, Any]
     channels: Mapping[str, Channel]
     earlier: Mapping[str, Sequence[Earlier]]
     own: Mapping[str, tuple[Candidate, ...]]
+    claimed_at: datetime | None
 
-    def _may_be_told(self, member: Delivery) -> bool:
+    def _may_be_told(self, member: Any) -> bool:
         """Whether nobody knows if it arrived when it was sent alone. What is sent once is asked about, so
         its recipients have the last word."""
         if adapter(member.kind).resend_when_unknown:
             return any(one.may_be_told for one in self.earlier.get(member.id, ()))
         return any(one.outcome is Outcome.AMBIGUOUS for one in parsed(member.recipients))
 
-    def task(self, row: Delivery, token: str) -> Task:
+    def task(self, row: Any, token: str) -> Task:
         told = self.told_of.get(row.id, ())
         known = ((one, self.alerts.get(one.alert_id or "")) for one in told)
         return Task(
@@ -91,16 +110,21 @@ class _Read:
             in_doubt=any(self._may_be_told(member) for member in told if member.id != row.id),
             has_fallback=any(one.fallback for one in told),
             own=self.own.get(row.id, ()),
+            claimed_at=self.claimed_at,
         )
 
 
 def load(
-    session: Session, rows: Sequence[Delivery], channels: Mapping[str, Channel], token: str
+    session: Session,
+    rows: Sequence[Any],
+    channels: Mapping[str, Channel],
+    token: str,
+    claimed_at: datetime | None = None,
 ) -> list[Task]:
     """The tasks of claimed deliveries, in their order."""
     if not rows:
         return []
-    told_of: dict[str, list[Delivery]] = {row.id: [row] for row in rows if not row.is_digest}
+    told_of: dict[str, list[Any]] = {row.id: [row] for row in rows if not row.is_digest}
     digests = [row.id for row in rows if row.is_digest]
     for member in members(session, digests) if digests else ():
         told_of.setdefault(str(member.merged_into), []).append(member)
@@ -108,15 +132,16 @@ def load(
     alerts = {row.alert_id for row in everything}
     read = _Read(
         told_of,
-        {row.id: row for row in session.scalars(_ALERTS, {"ids": list(alerts)})},
+        {row.id: row for row in session.execute(_ALERTS, {"ids": list(alerts)})},
         channels,
         _earlier(session, [row.id for row in (*everything, *rows) if row.attempt_count]),
         candidates(session, rows),
+        claimed_at,
     )
     return [read.task(row, token) for row in rows]
 
 
-def _view(row: Delivery, alert: Alert) -> AlertView:
+def _view(row: Any, alert: Any) -> AlertView:
     """What this delivery tells of its alert: the end of it has words of its own."""
     is_over = row.status == "resolved"
     said = alert.context.get("resolved", {}) if is_over else {}

@@ -31,7 +31,7 @@ def claim(house: "House", *, at: datetime | None = None, worker: str = "w1", slo
     with house.store.write() as session:
         now = at or house.store.now(session)
         for shard in due_shards(session, now):
-            part = Claiming(session, worker, Slots(slots), now).shard(shard)
+            part = Claiming(session, worker, Slots(slots), now).shards([shard])
             whole.rows += part.rows
             whole.again_at = part.again_at or whole.again_at
             whole.is_starved |= part.is_starved

@@ -98,7 +98,7 @@ def test_ringing_twice_is_one_job_until_a_claim_has_moved_on(
         bell.flush()
     assert queue(client).job_ids == [bell_id(3, 0)]
     with bank.write() as session:
-        move_on(session, 3)
+        move_on(session, [3])
     bell.ring(bank, [3])
     bell.flush()
     assert queue(client).job_ids == [bell_id(3, 0), bell_id(3, 1)]
@@ -107,7 +107,7 @@ def test_ringing_twice_is_one_job_until_a_claim_has_moved_on(
 def test_generations_only_grow(store: Store) -> None:
     for expected in (1, 2, 3):
         with store.write() as session:
-            move_on(session, 7)
+            move_on(session, [7])
         with store.read() as session:
             assert session.connection().exec_driver_sql("select generation from shards").scalar() == expected
 
@@ -135,7 +135,7 @@ def test_a_bell_left_by_a_worker_that_died_stops_nobody(
     bell.flush()
     assert heard.shards == [5]
     with bank.write() as session:
-        move_on(session, 5)
+        move_on(session, [5])
     bell.ring(bank, [5])
     assert heard.wait(2) == [5, 5]
 
@@ -264,7 +264,7 @@ def test_a_listener_lives_through_a_restart_and_a_wipe(bank: Store, tmp_path: Pa
     bell.flush()
     server.start()
     with bank.write() as session:
-        move_on(session, 4)
+        move_on(session, [4])
     until(lambda: bell.ring(bank, [4]) or (bell.flush() and 4 in heard.shards))
     listener.stop()
     bell.close()

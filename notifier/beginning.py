@@ -1,0 +1,114 @@
+"""Plain deliveries of a claim begin together: their intents are written by one statement, in one commit.
+
+Plain is a first try in built-in words, in one part, to somebody who has no limit and no name; all else is
+begun by whoever sends it (`notifier/sending.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+from pydantic import ValidationError
+from sqlalchemy.exc import SQLAlchemyError
+
+from channels.base import ChannelConfig
+from notifier import meters
+from notifier.attempts import Intent, NotOursError, intend_all
+from notifier.channels import load_config
+from notifier.clock import utcnow
+from notifier.errors import kind_and_place
+from notifier.messages import Made, make
+from notifier.pace import lane_of
+from notifier.secretbox import SecretBox, WrongKeyError
+from notifier.settings import Settings
+from notifier.storage import Store
+from notifier.tasks import Task
+from notifier.writer import Writer
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The message of a delivery whose intent is committed."""
+
+    made: Made
+    attempt_id: int
+
+
+@dataclass(frozen=True)
+class Beginner:
+    """Begins what is plain."""
+
+    store: Store
+    writer: Writer
+    box: SecretBox
+    settings: Settings
+
+    def begin(self, tasks: Sequence[Task]) -> Mapping[str, Begun]:
+        """By delivery; what is not among them has not begun."""
+        configs = self._configs(tasks)
+        found = [(task, self._made(task, configs)) for task in tasks if is_first(task)]
+        ready = [(task, made) for task, made in found if made is not None and is_plain(task, made)]
+        if not ready:
+            return {}
+        intents = [_intent(task, made) for task, made in ready]
+        try:
+            ids = self.writer.run(lambda session: intend_all(session, intents, self.store.now(session)))
+        except (NotOursError, SQLAlchemyError) as error:  # who sends them finds out
+            log.info("not_begun_together", count=len(ready), why=type(error).__name__)
+            return {}
+        return {
+            task.row.id: Begun(made, attempt_id)
+            for (task, made), attempt_id in zip(ready, ids, strict=True)
+        }  # fmt: skip
+
+    def _configs(self, tasks: Sequence[Task]) -> Mapping[str, ChannelConfig]:
+        """Of each channel once; those that cannot be read are left out."""
+        found = {}
+        for channel in {task.channel.id: task.channel for task in tasks}.values():
+            try:
+                found[channel.id] = load_config(channel, self.box)
+            except (WrongKeyError, ValidationError):
+                continue
+        return found
+
+    def _made(self, task: Task, configs: Mapping[str, ChannelConfig]) -> Made | None:
+        config = configs.get(task.channel.id)
+        if config is None or config.templates():
+            return None
+        try:
+            made = make(task, (), self.box, self.settings, config)
+        except Exception as error:  # noqa: BLE001  a border: one message must not keep the others from being sent
+            log.info("not_made", delivery=task.row.id, why=kind_and_place(error))
+            return None
+        return made if isinstance(made, Made) else None
+
+
+def is_first(task: Task) -> bool:
+    """Whether nothing was done for it yet, and users' templates, which may take long, are not for it."""
+    is_new = task.row.attempt_count == 0 and not task.earlier and not task.in_doubt and not task.row.mends
+    return is_new and not task.own and not task.row.is_digest
+
+
+def is_plain(task: Task, made: Made) -> bool:
+    """Whether nobody is named, nothing is counted, and a lost answer is no reason to ask."""
+    names = meters.names(made.config, task.row.channel_id)
+    is_limited = any(meters.limits(made.adapter, names.values(), utcnow()).values())
+    return len(made.parts) == 1 and set(names) == {""} and not is_limited and made.adapter.resend_when_unknown
+
+
+def _intent(task: Task, made: Made) -> Intent:
+    return Intent(
+        delivery_id=task.row.id,
+        channel_id=task.row.channel_id,
+        token=task.token,
+        n=1,
+        part=1,
+        parts=1,
+        trigger=task.row.trigger,
+        possible_duplicate=False,
+        lane=lane_of(task.row.severity, task.row.order_key),
+        message=made.shown,
+        claimed_at=task.claimed_at,
+    )
