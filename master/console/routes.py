@@ -22,10 +22,11 @@ from master.console.show import Clock
 from master.faultargs import FaultTolerance
 from master.model import Node
 from notifier import deliveries
+from notifier.alertdocuments import document as alert_document
 from notifier.api.deliveries import STATES
 from notifier.clock import utcnow
 from notifier.items import ITEMS
-from notifier.model import Channel
+from notifier.model import Alert, Channel
 from notifier.pages import Ask
 from notifier.pages import page as rows_page
 
@@ -122,8 +123,11 @@ def delivery(request: Request, visitor: SignedIn, delivery_id: str) -> Response:
     with services.store.read() as session:
         row = deliveries.find(session, visitor.principal, delivery_id)
         document = deliveries.full(session, row)
+        alert = session.get(Alert, row.alert_id) if row.alert_id else None
+        its = alert_document(alert, services.store.now(session)) if alert is not None else None
     at = Clock(services.settings.timezone).clock(document.created_at)
-    values = {"visitor": visitor, "row": document, "steps": steps_of(document, words_of(request), at)}
+    steps = steps_of(document, words_of(request), at)
+    values = {"visitor": visitor, "row": document, "steps": steps, "alert": its}
     return page(request, "delivery.html", values)
 
 

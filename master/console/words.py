@@ -8,6 +8,13 @@ WORDS: dict[str, tuple[str, str]] = {
     # name: (English, Chinese)
     "jobs": ("Jobs", "任务"),
     "events": ("Fault events", "故障事件"),
+    "alerts": ("Alerts", "告警"),
+    "open_alerts": ("open", "未结束"),
+    "all_alerts": ("all", "全部"),
+    "taken_on": ("taken on by", "认领"),
+    "take_on": ("Take it on", "我来处理"),
+    "comment": ("comment", "备注"),
+    "no_alerts": ("No alerts.", "没有告警。"),
     "deliveries": ("Deliveries", "投递记录"),
     "channels": ("Channels", "渠道"),
     "nodes": ("Nodes", "节点"),

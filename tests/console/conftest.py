@@ -22,7 +22,7 @@ from notifier.auth import NewToken, Role, create_token
 from notifier.clock import utcnow
 from notifier.doorbell import Bell
 from notifier.ids import new_id
-from notifier.model import Attempt, Channel, Delivery
+from notifier.model import Alert, Attempt, Channel, Delivery
 from notifier.secretbox import open_box
 from notifier.settings import Settings
 from notifier.storage import Base, Store
@@ -137,9 +137,11 @@ class Told:
         self.words = words
         self.job_id, self.event_id = new_id("job", self.now), new_id("evt", self.now)
         self.delivery_id, self.channel_id = new_id("dlv", self.now), new_id("chn", self.now)
+        self.alert_id = new_id("alr", self.now)
         with store.write() as session:
             session.add_all([row(Pool, id="default"), row(Queue, pool="default", name="default")])
             session.add_all([self._job(), *self._runs(), self._pod(), self._event(), self._channel()])
+            session.add(self._alert())
             session.add(row(Node, name="node-1", pool="default", status="isolated", reason=words))
             session.add(self._delivery())
             session.flush()
@@ -189,9 +191,17 @@ class Told:
             health="ok", health_why=self.words,
         )  # fmt: skip
 
+    def _alert(self) -> Alert:
+        return row(
+            Alert, id=self.alert_id, pool="default", source=self.words, item="jobFT", items=["jobFT"],
+            severity="warning", status="firing", title=f"rank 3 died {self.words}", labels={}, context={},
+            job_id=self.job_id, job_name=f"job {self.words}", event_id=self.event_id, why=self.words,
+            created_at=self.now,
+        )  # fmt: skip
+
     def _delivery(self) -> Delivery:
         return row(
-            Delivery, id=self.delivery_id, event_id=self.event_id, job_id=self.job_id,
+            Delivery, id=self.delivery_id, alert_id=self.alert_id, event_id=self.event_id, job_id=self.job_id,
             job_name=f"job {self.words}", pool="default", channel_id=self.channel_id, channel="oncall",
             kind="dingtalk", item="jobFT", items=["jobFT"], severity="warning", language="zh",
             timezone="UTC", state="failed", why=self.words, order_key="x", shard=1,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from master.model import Job, Node
+from notifier.model import Alert
 from notifier.storage import Store
 
 Page = Any  # a browser of conftest.py
@@ -76,6 +77,38 @@ def test_a_node_is_restored_and_isolated(browser: SignIn, store: Store, told: To
     assert kept(store, Node, "node-1").status == "isolated"
 
 
+@pytest.mark.parametrize("page", ["/alerts", "/deliveries/{}"], ids=["its list", "a delivery"])
+def test_an_alert_is_taken_on_once(browser: SignIn, store: Store, told: Told, page: str) -> None:
+    visitor = browser("operator")
+    here = page.format(told.delivery_id)
+    form = {"csrf": visitor.csrf(here), "next": here, "comment": " <b>looking</b> "}
+    answer = visitor.post(f"/alerts/{told.alert_id}/ack", data=form)
+    assert (answer.status_code, answer.headers["location"]) == (303, here)
+    other = browser()
+    other.post(f"/alerts/{told.alert_id}/ack", data={"csrf": other.csrf(), "comment": "me too"})
+    alert = kept(store, Alert, told.alert_id)
+    assert (alert.acked_by, alert.ack_comment) == ("operator-token", "<b>looking</b>")
+    shown = visitor.get(here).text
+    assert ("operator-token" in shown, "&lt;b&gt;looking" in shown, "/ack" in shown) == (True, True, False)
+
+
+def test_a_viewer_or_a_strange_form_takes_nothing_on(browser: SignIn, store: Store, told: Told) -> None:
+    viewer, operator = browser("viewer"), browser("operator")
+    assert "/ack" not in viewer.get("/alerts").text
+    for visitor, csrf in ((viewer, viewer.csrf()), (operator, "0" * 64)):
+        assert visitor.post(f"/alerts/{told.alert_id}/ack", data={"csrf": csrf}).status_code == 403
+    assert operator.get(f"/alerts/{told.alert_id}/ack").status_code in {404, 405}
+    assert kept(store, Alert, told.alert_id).acked_at is None
+
+
+def test_what_is_over_is_shown_only_with_the_rest(browser: SignIn, store: Store, told: Told) -> None:
+    with store.write() as session:
+        session.get_one(Alert, told.alert_id).status = "resolved"
+    visitor = browser()
+    assert "rank 3 died" not in visitor.get("/alerts").text
+    assert "rank 3 died" in visitor.get("/alerts?show=all").text
+
+
 def test_resending_leads_to_the_new_delivery(browser: SignIn, told: Told) -> None:
     visitor = browser()
     csrf = visitor.csrf(f"/deliveries/{told.delivery_id}")
@@ -86,7 +119,14 @@ def test_resending_leads_to_the_new_delivery(browser: SignIn, told: Told) -> Non
 
 
 @pytest.mark.parametrize(
-    "path", ["/jobs/job_none/stop", "/nodes/none/isolate", "/deliveries/none/resend", "/channels/none/test"]
+    "path",
+    [
+        "/jobs/job_none/stop",
+        "/nodes/none/isolate",
+        "/deliveries/none/resend",
+        "/alerts/none/ack",
+        "/channels/none/test",
+    ],
 )
 def test_what_is_not_there_gets_a_page_that_says_so(browser: SignIn, path: str) -> None:
     visitor = browser()

@@ -52,7 +52,7 @@ class Tags(HTMLParser):
 def pages(told: Told) -> list[str]:
     return [
         "/", f"/jobs/{told.job_id}", "/events", "/deliveries", f"/deliveries/{told.delivery_id}",
-        "/channels", "/nodes",
+        "/channels", "/nodes", "/alerts",
     ]  # fmt: skip
 
 
@@ -60,7 +60,16 @@ def pages(told: Told) -> list[str]:
 @pytest.mark.parametrize("role", ["admin", "operator", "viewer"])
 def test_every_page_opens_and_says_what_it_should(browser: SignIn, told: Told, role: str) -> None:
     visitor = browser(role)
-    expected = ["job plain", "log line plain", "segfault", "310000", "channel_broken", "oncall", "node-1"]
+    expected = [
+        "job plain",
+        "log line plain",
+        "segfault",
+        "310000",
+        "channel_broken",
+        "oncall",
+        "node-1",
+        "rank 3 died",
+    ]
     for path, words in zip(pages(told), expected, strict=True):
         answer = visitor.get(path)
         assert (answer.status_code, words in answer.text) == (200, True), path
