@@ -1,7 +1,8 @@
 """What Alertmanager posts, sorted: what speaks of a known node is a node signal, all else an alert.
 
-All of a body is one transaction: Alertmanager posts it again after a 5xx or a broken connection, and what was
-kept is then a repeat.
+An alert and its deliveries are one transaction, and so are a hundred of them: longer nobody else should wait
+to write. A body that was kept in part only is answered by no 2xx; Alertmanager posts it again after a 5xx or
+a broken connection, and what is kept already is then a repeat.
 """
 
 from collections.abc import Sequence
@@ -14,13 +15,14 @@ from sqlalchemy.orm import Session
 from master import nodesignals
 from master.nodesignals import IN_ONE, Signal
 from master.nodesorts import names_in, node_of, speaks_of_node
-from notifier.alertmanager import SOURCE, AlertmanagerBody, PrometheusAlert, Target, new_alert
+from notifier.alertmanager import SOURCE, PrometheusAlert, Target, new_alert
 from notifier.alerts import FIRING, publish, resolve
 from notifier.auth import Principal, Role
 from notifier.directory import Directory, KnownJob
 from notifier.model import Alert
 from notifier.severities import severity_named
 
+AT_ONCE = 100
 JOB_LABELS = ("faultcast_job_id", "faultcast_job", "job_id")
 
 
@@ -52,10 +54,13 @@ class Taken:
     shards: set[int] = field(default_factory=set)
     is_evidence: bool = False
 
+    def counts(self) -> dict[str, int]:
+        return {name: value for name, value in vars(self).items() if type(value) is int}
+
 
 @dataclass(frozen=True)
 class Intake:
-    """One body on its way into the database."""
+    """Alerts on their way into the database, in one transaction."""
 
     session: Session
     directory: Directory
@@ -65,9 +70,12 @@ class Intake:
     nodes_of: str | None  # the pool whose nodes count; None: any
     now: datetime
 
-    def take(self, body: AlertmanagerBody) -> Taken:
-        """Raises a problem where a named channel does not exist; then nothing is kept."""
-        alerts, taken = body.latest(), Taken(received=len(body.alerts))
+    def take(self, alerts: Sequence[PrometheusAlert], taken: Taken) -> None:
+        """Adds to `taken` what became of them.
+
+        Raises:
+            Problem: a named channel does not exist; then nothing of them may be kept.
+        """
         signals = self._signals(alerts) if self.rights.signals else {}
         self._keep_signals(list(signals.values()), taken)
         # Whoever names people wants them to be told of nodes as well.
@@ -76,8 +84,7 @@ class Intake:
         if self.rights.alerts:
             self._publish(rest, taken)
         else:
-            taken.ignored = len(rest)
-        return taken
+            taken.ignored += len(rest)
 
     def _signals(self, alerts: Sequence[PrometheusAlert]) -> dict[str, Signal]:
         about = [alert for alert in alerts if speaks_of_node(alert.labels)]
@@ -107,7 +114,8 @@ class Intake:
 
     def _keep_signals(self, signals: Sequence[Signal], taken: Taken) -> None:
         kept = nodesignals.keep(self.session, signals, self.now)
-        taken.node_signals, taken.is_evidence = len(signals), kept.is_evidence
+        taken.node_signals += len(signals)
+        taken.is_evidence = taken.is_evidence or kept.is_evidence
 
     def _publish(self, alerts: Sequence[PrometheusAlert], taken: Taken) -> None:
         known = self._open([self.target.key(alert) for alert in alerts])

@@ -1,6 +1,9 @@
 """`POST /ingest/alertmanager`: what a `webhook_config` of Alertmanager posts."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated
 
 import structlog
@@ -9,7 +12,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from master.api.deps import Mastered
-from master.ingest import Intake, Rights
+from master.ingest import AT_ONCE, Intake, Rights, Taken
 from notifier import faultpoints
 from notifier.alertmanager import AlertmanagerBody, Target
 from notifier.api.deps import Served, Services, allow
@@ -37,81 +40,84 @@ class IngestedDocument(Document):
     truncated: int = Field(description="cut off by Alertmanager's own `max_alerts`: nobody knows of these")
 
 
+@dataclass(frozen=True)
+class Whom:
+    """What the address says: who is told, and where."""
+
+    channel: Annotated[list[ChannelName] | None, Query(max_length=50, description="who is told")] = None
+    job: Annotated[str | None, Query(max_length=64, description="whose rules say who is told")] = None
+    scope: Annotated[Scope | None, Query()] = None
+
+
 @router.post("/alertmanager", status_code=202)
 def take_alertmanager(
     body: AlertmanagerBody,
     principal: Sender,
     services: Served,
     controller: Mastered,
-    channel: Annotated[list[ChannelName] | None, Query(max_length=50, description="who is told")] = None,
-    job: Annotated[str | None, Query(max_length=64, description="whose rules say who is told")] = None,
-    scope: Annotated[Scope | None, Query()] = None,
+    whom: Annotated[Whom, Depends()],
 ) -> IngestedDocument:
     """A node or GPU alert becomes a node signal, any other an alert. Once answered, all of it is kept.
 
     Alertmanager posts again after a 5xx only; a body or address that is refused here it drops and logs.
     """
-    rights = _rights(principal, channel, job)
-    with services.store.write() as session:
-        target = _target(session, services, principal, channel, job, scope)
-        nodes_of = target.pool if scope is not None else principal.pool
-        now = services.store.now(session)
-        try:
-            taken = Intake(session, services.directory, principal, rights, target, nodes_of, now).take(body)
-        except Problem as problem:
-            raise _said(problem) from None
-    faultpoints.hit("committed")
-    services.bell.ring(services.store, taken.shards)
+    rights, taken = _rights(principal, whom), Taken(received=len(body.alerts))
+    alerts = body.latest()
+    for at in range(0, len(alerts) or 1, AT_ONCE):
+        with services.store.write() as session:
+            intake = _intake(session, services, principal, rights, whom)
+            with _said(is_first=at == 0):
+                intake.take(alerts[at : at + AT_ONCE], taken)
+        faultpoints.hit("committed")
+        services.bell.ring(services.store, taken.shards)
     if taken.is_evidence:
         controller.wake()
     if body.truncated:
         log.warning("alertmanager_truncated", receiver=body.receiver[:100], alerts=body.truncated)
-    return IngestedDocument(
-        received=taken.received, new=taken.new, repeated=taken.repeated, resolved=taken.resolved,
-        not_open=taken.not_open, node_signals=taken.node_signals, ignored=taken.ignored,
-        truncated=body.truncated,
-    )  # fmt: skip
+    return IngestedDocument(**taken.counts(), truncated=body.truncated)
 
 
-def _said(problem: Problem) -> Problem:
-    """In this address' own words; what passes by itself as a 5xx, for after a 4xx it would not come again."""
-    if problem.status == 409:
-        return Problem(503, detail=problem.detail, headers={"Retry-After": "1"})
-    errors = [(re.sub(r"^channels\b", "channel", field), message) for field, message in problem.errors]
-    return Problem(problem.status, errors=errors) if errors else problem
+@contextmanager
+def _said(*, is_first: bool) -> Iterator[None]:
+    """In this address' own words; what is a matter of time as a 5xx, for after a 4xx it would not come again,
+    and that is so as well once a part of the body is kept."""
+    try:
+        yield
+    except Problem as problem:
+        if problem.status == 409 or not is_first:
+            raise Problem(503, detail=problem.detail, headers={"Retry-After": "1"}) from None
+        errors = [(re.sub(r"^channels\b", "channel", field), message) for field, message in problem.errors]
+        raise (Problem(problem.status, errors=errors) if errors else problem) from None
 
 
-def _rights(principal: Principal, channel: list[str] | None, job: str | None) -> Rights:
+def _rights(principal: Principal, whom: Whom) -> Rights:
     rights = Rights.of(principal)
     if not (rights.alerts or rights.signals):
         raise Problem(403, detail="a node belongs to a pool: take an ingest token of the whole pool")
-    if not rights.alerts and (channel or job):
+    if not rights.alerts and (whom.channel or whom.job):
         raise Problem(
             403,
             detail="an ingest token sends node signals only, which tell nobody: leave out channel and job, or"
             " take a token of role publisher or operator",
         )
-    if channel and job:
+    if whom.channel and whom.job:
         raise invalid("job", "its rules say who is told: leave out channel, or the job")
+    if whom.scope and whom.job:
+        raise invalid("scope", "a job has its own: leave out scope")
     return rights
 
 
-def _target(
-    session: Session,
-    services: Services,
-    principal: Principal,
-    channel: list[str] | None,
-    job_id: str | None,
-    scope: str | None,
-) -> Target:
-    check_scope(session, services.directory, scope)
-    pool, queue = own_scope(principal, scope)
-    job = _job(session, services, principal, job_id) if job_id is not None else None
+def _intake(session: Session, services: Services, principal: Principal, rights: Rights, whom: Whom) -> Intake:
+    check_scope(session, services.directory, whom.scope)
+    pool, queue = own_scope(principal, whom.scope)
+    job = _job(session, services, principal, whom.job) if whom.job is not None else None
     if job is not None:
-        if scope is not None:
-            raise invalid("scope", "a job has its own: leave out scope")
         pool, queue = job.pool, job.queue
-    return Target(pool, queue, principal.token_id, tuple(dict.fromkeys(channel)) if channel else None, job)
+    channels = tuple(dict.fromkeys(whom.channel)) if whom.channel else None
+    target = Target(pool, queue, principal.token_id, channels, job)
+    nodes_of = pool if whom.scope is not None else principal.pool
+    now = services.store.now(session)
+    return Intake(session, services.directory, principal, rights, target, nodes_of, now)
 
 
 def _job(session: Session, services: Services, principal: Principal, job_id: str) -> KnownJob:

@@ -4,13 +4,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import structlog
 from fastapi import FastAPI
 from sqlalchemy import func, select
 
 from channels.alertmanager import fingerprint
 from master.api.router import mount as mount_master
 from master.directory import Jobs
+from master.ingest import AT_ONCE
 from master.model import NodeSignal
+from notifier import faultpoints
 from notifier.api.deps import Services
 from notifier.api.router import mount as mount_notifier
 from notifier.auth import NewToken, Role, create_token
@@ -225,15 +228,27 @@ def test_a_node_that_is_not_ready_restarts_no_job_that_goes_on(as_: As, world: W
     assert world.events(job_id) == []
 
 
-@both
 def test_a_thousand_alerts_and_duplicates_in_one_body(as_: As, services: Services) -> None:
     many = [alert({**LATENCY, "n": str(n)}) for n in range(1000)]
-    assert post(as_(), *many, *many[:10], alert({**LATENCY, "n": "5"}, "resolved")) == {
-        "new": 999,
-        "not_open": 1,
-    }
+    twice = [*many[:10], alert({**LATENCY, "n": "5"}, "resolved")]
+    assert post(as_(), *many, *twice) == {"new": 999, "not_open": 1}
     with services.store.read() as session:
         assert session.scalar(select(func.count()).select_from(Delivery)) == 999
+
+
+@both
+def test_a_body_that_is_cut_off_in_the_middle_comes_again_and_nothing_is_lost_or_told_twice(
+    as_: As, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [alert({**LATENCY, "n": str(n)}) for n in range(AT_ONCE + 50)]
+    monkeypatch.setattr(faultpoints, "_armed", faultpoints.FaultPoint(f"accepted:{AT_ONCE + 20}:raise"))
+    client = as_()
+    with structlog.testing.capture_logs():
+        assert client.post(URL, json=body(*many)).status_code == 500
+    monkeypatch.undo()
+    assert post(client, *many) == {"new": 50, "repeated": AT_ONCE}
+    with services.store.read() as session:
+        assert session.scalar(select(func.count()).select_from(Delivery)) == len(many)
 
 
 @both
