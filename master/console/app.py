@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from master.console import actions, alertpages, entry, routes
+from master.console import actions, alertpages, entry, routes, ruleviews
 from master.console.render import HEADERS, page
 from master.console.session import Refused, SignInFirst, words_of
 from master.controller import Controller
@@ -43,7 +43,7 @@ def mount_console(app: FastAPI, services: Services, controller: Controller) -> N
 def _console(services: Services, controller: Controller) -> FastAPI:
     console = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     console.state.services, console.state.controller = services, controller
-    for router in (entry.router, routes.router, alertpages.router, actions.router):
+    for router in (entry.router, routes.router, alertpages.router, ruleviews.router, actions.router):
         console.include_router(router)
     console.add_exception_handler(SignInFirst, _to_login)
     console.add_exception_handler(Refused, _refused)

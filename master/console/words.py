@@ -166,6 +166,45 @@ WORDS: dict[str, tuple[str, str]] = {
     "action": ("action", "处理"),
     "downtime": ("downtime", "停训时长"),
     "none_yet": ("none", "无"),
+    "silences": ("Silences", "静默"),
+    "silences_hint": (
+        "What all lines match is told to nobody for that time, and logged all the same. A line is a label, "
+        "or item, severity, job, job_name, pool, queue, source, title, event.",
+        "在这段时间内，同时满足各行条件的告警不通知任何人，但照常记入日志。每行可以是标签，"
+        "也可以是 item、severity、job、job_name、pool、queue、source、title、event。",
+    ),
+    "no_silences": ("No silences.", "没有静默。"),
+    "label_name": ("label or item …", "标签或 item 等"),
+    "label_value": ("value (RE2 for =~ and !~)", "值（=~ 和 !~ 为 RE2 正则）"),
+    "how_long": ("how long", "时长"),
+    "comment": ("comment", "备注"),
+    "matchers": ("what", "条件"),
+    "until": ("until", "截至"),
+    "who": ("who", "谁"),
+    "silence": ("Silence", "静默"),
+    "end_now": ("End now", "立即结束"),
+    "oncall": ("On call", "值班"),
+    "oncall_hint": (
+        "A list's name stands wherever a channel's may: whoever has the turn is told.",
+        "凡是可以写渠道名的地方都可以写值班表名：通知当时值班的人。",
+    ),
+    "no_lists": (
+        "No on-call lists yet: faultcast oncall create NAME --turn weekly --start 2026-11-30 --person …",
+        "还没有值班表：faultcast oncall create NAME --turn weekly --start 2026-11-30 --person …",
+    ),
+    "turn": ("turn", "轮换"),
+    "weekly": ("weekly", "每周"),
+    "daily": ("daily", "每天"),
+    "handover": ("handover", "交班时间"),
+    "first_day": ("first day", "开始日期"),
+    "people": ("people", "人员"),
+    "people_hint": ("alice-im, bob=bob-im bob-sms", "alice-im, bob=bob-im bob-sms"),
+    "add": ("Add", "添加"),
+    "on_duty": ("on duty", "当前值班"),
+    "stands_in": ("stands in", "替班"),
+    "stand_in": ("Stands in", "替班"),
+    "unreadable": ("cannot be read: save it anew", "无法读取：请重新保存"),
+    "delete": ("Delete", "删除"),
 }  # fmt: skip
 
 Translate = Callable[[str], str]

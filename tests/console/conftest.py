@@ -22,7 +22,7 @@ from notifier.auth import NewToken, Role, create_token
 from notifier.clock import utcnow
 from notifier.doorbell import Bell
 from notifier.ids import new_id
-from notifier.model import Alert, Attempt, Channel, Delivery
+from notifier.model import Alert, Attempt, Channel, Delivery, Oncall, Silence
 from notifier.secretbox import open_box
 from notifier.settings import Settings
 from notifier.storage import Base, Store
@@ -143,7 +143,7 @@ class Told:
             session.add_all([self._job(), *self._runs(), self._pod(), self._event(), self._channel()])
             session.add(self._alert())
             session.add(row(Node, name="node-1", pool="default", status="isolated", reason=words))
-            session.add(self._delivery())
+            session.add_all([self._delivery(), self._silence(), self._list()])
             session.flush()
             session.add(self._attempt())
 
@@ -209,6 +209,19 @@ class Told:
             error_message=self.words, message={"title": self.words, "text": self.words, "format": "markdown"},
             recipients=[{"to": self.words, "outcome": "refused", "code": "550"}],
         )  # fmt: skip
+
+    def _silence(self) -> Silence:
+        return row(
+            Silence, id=new_id("slc", self.now), pool="default", comment=self.words, created_by=self.words,
+            ends_at=self.now + timedelta(hours=1),
+            matchers=[{"name": "item", "op": "=", "value": self.words}],
+        )  # fmt: skip
+
+    def _list(self) -> Oncall:
+        people = [{"name": self.words, "channels": ["oncall"]}]
+        spec = {"turn": "daily", "handover": "09:00", "weekday": None, "timezone": None, "overrides": []}
+        spec |= {"start": "2026-11-30", "people": people}
+        return row(Oncall, id=new_id("onc", self.now), pool="default", name="night", spec=spec, version=1)
 
     def _attempt(self) -> Attempt:
         return row(

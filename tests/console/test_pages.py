@@ -52,7 +52,7 @@ class Tags(HTMLParser):
 def pages(told: Told) -> list[str]:
     return [
         "/", f"/jobs/{told.job_id}", "/events", "/deliveries", f"/deliveries/{told.delivery_id}",
-        "/channels", "/nodes", "/alerts",
+        "/channels", "/nodes", "/alerts", "/silences", "/oncall",
     ]  # fmt: skip
 
 
@@ -69,6 +69,8 @@ def test_every_page_opens_and_says_what_it_should(browser: SignIn, told: Told, r
         "oncall",
         "node-1",
         "rank 3 died",
+        "active",
+        "night",
     ]
     for path, words in zip(pages(told), expected, strict=True):
         answer = visitor.get(path)
@@ -161,10 +163,10 @@ def test_what_lies_outside_the_scope_is_not_found(
 @BOTH_DATABASES
 def test_lists_hold_nothing_from_outside_the_scope(browser: SignIn, told: Told) -> None:
     visitor = other_scope(browser)
-    for path in ("/", "/events", "/deliveries", "/channels"):
+    for path in ("/", "/events", "/deliveries", "/channels", "/silences", "/oncall"):
         text = visitor.get(path).text
         assert "plain" not in text, path
-        assert "oncall" not in text, path
+        assert ">oncall" not in text, path
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,154 @@
+"""The pages of silences and on-call lists: what holds now, and forms that do what the API would do."""
+
+from datetime import datetime
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+from fastapi import APIRouter, Form, Query, Request
+from pydantic import BaseModel, ValidationError
+from starlette.responses import RedirectResponse, Response
+
+from master.console.render import HEADERS, page
+from master.console.session import Acting, SignedIn, services_of
+from notifier import oncalls, silencebook
+from notifier.api import oncall, silences
+from notifier.oncalls import OncallBody, OncallChange
+from notifier.pages import Ask
+from notifier.problems import invalid, of_validation
+from notifier.silencebook import SilenceBody
+from notifier.silencing import OPERATORS
+
+router = APIRouter(include_in_schema=False)
+
+PAGE = 50
+ROWS = 3  # matchers of the form
+SPANS = {"1h": 3600, "4h": 4 * 3600, "24h": 86_400, "7d": 7 * 86_400}
+Word = Annotated[str, Form(max_length=1024)]
+Words = Annotated[list[Annotated[str, Form(max_length=1024)]], Form(max_length=20)]
+Cursor = Annotated[str | None, Query(max_length=100)]
+
+
+@router.get("/silences")
+def list_silences(request: Request, visitor: SignedIn, cursor: Cursor = None) -> Response:
+    services = services_of(request)
+    with services.store.read() as session:
+        now = services.store.now(session)
+        found = silencebook.listed(session, visitor.principal, Ask(PAGE, cursor))
+        lines = [silencebook.document(row, now) for row in found.rows]
+    values = {"visitor": visitor, "lines": lines, "operators": OPERATORS, "spans": list(SPANS), "rows": ROWS}
+    return page(request, "silences.html", values | _paging(request, cursor, found.next_cursor))
+
+
+@router.post("/silences")
+def silence(
+    request: Request,
+    visitor: Acting,
+    name: Words,
+    op: Words,
+    value: Words,
+    span: Word = "1h",
+    comment: Word = "",
+) -> Response:
+    if span not in SPANS:
+        raise invalid("span", f"give one of {', '.join(SPANS)}")
+    matchers = [
+        {"name": one[0].strip(), "op": one[1], "value": one[2]}
+        for one in zip(name, op, value, strict=False)
+        if one[0].strip()
+    ]
+    given = {"matchers": matchers, "duration_s": SPANS[span], "comment": comment}
+    silences.create(_body(SilenceBody, given), visitor.principal, services_of(request))
+    return _to("/silences")
+
+
+@router.post("/silences/{silence_id}/end")
+def end_silence(request: Request, visitor: Acting, silence_id: str) -> Response:
+    silences.end(silence_id, visitor.principal, services_of(request))
+    return _to("/silences")
+
+
+@router.get("/oncall")
+def list_lists(request: Request, visitor: SignedIn, cursor: Cursor = None) -> Response:
+    services = services_of(request)
+    with services.store.read() as session:
+        now = services.store.now(session)
+        found = oncalls.listed(session, visitor.principal, Ask(PAGE, cursor))
+        lines = [oncalls.document(session, row, now) for row in found.rows]
+    values = {"visitor": visitor, "lines": lines, "today": f"{now.astimezone(_zone(request)):%Y-%m-%d}"}
+    return page(request, "oncall.html", values | _paging(request, cursor, found.next_cursor))
+
+
+@router.post("/oncall")
+def add_list(
+    request: Request,
+    visitor: Acting,
+    name: Word,
+    people: Word,
+    start: Word,
+    turn: Word = "weekly",
+    handover: Word = "09:00",
+) -> Response:
+    """`people` as in `alice, bob=bob-im bob-sms`."""
+    given = {
+        "name": name.strip(), "turn": turn, "handover": handover, "start": start,
+        "people": [_person(one) for one in people.split(",") if one.strip()],
+    }  # fmt: skip
+    oncall.create(_body(OncallBody, given), visitor.principal, services_of(request))
+    return _to("/oncall")
+
+
+@router.post("/oncall/{name}/override")
+def override(
+    request: Request, visitor: Acting, name: str, person: Word, since: Word, until: Word, scope: Word = ""
+) -> Response:
+    """Somebody of the list stands in, between two times of the operator's zone."""
+    services = services_of(request)
+    span = {"from": _moment(request, "from", since), "until": _moment(request, "until", until)}
+    with services.store.write() as session:
+        row = oncalls.find(session, visitor.principal, name, scope or None, lock=True)
+        overrides = [*row.spec["overrides"], {**span, "person": person}]
+        body = _body(OncallChange, {**row.spec, "overrides": overrides})
+        oncalls.change(session, row, body, services.store.now(session))
+    return _to("/oncall")
+
+
+@router.post("/oncall/{name}/delete")
+def delete_list(request: Request, visitor: Acting, name: str, scope: Word = "") -> Response:
+    oncall.delete(name, visitor.principal, services_of(request), scope or None)
+    return _to("/oncall")
+
+
+def _body(model: type[Any], given: dict[str, Any]) -> Any:
+    """Raises a problem in the words of the API."""
+    assert issubclass(model, BaseModel)  # noqa: S101
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise of_validation(error, under="", model=model) from None
+
+
+def _person(text: str) -> Any:
+    name, equals, channels = text.strip().partition("=")
+    return {"name": name.strip(), "channels": channels.split()} if equals else name
+
+
+def _moment(request: Request, field: str, text: str) -> str:
+    """What a `datetime-local` input gives is the operator's local time."""
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=_zone(request)).isoformat()
+    except (ValueError, OverflowError):
+        raise invalid(field, "give a time such as 2026-12-24 09:00") from None
+
+
+def _zone(request: Request) -> ZoneInfo:
+    return ZoneInfo(services_of(request).settings.timezone)
+
+
+def _paging(request: Request, cursor: str | None, following: str | None) -> dict[str, str | None]:
+    url = request.url.remove_query_params("cursor")
+    older = str(url.include_query_params(cursor=following)) if following else None
+    return {"first": str(url) if cursor else None, "older": older}
+
+
+def _to(path: str) -> Response:
+    return RedirectResponse(path, 303, HEADERS)
