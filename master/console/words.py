@@ -177,7 +177,6 @@ WORDS: dict[str, tuple[str, str]] = {
     "label_name": ("label or item …", "标签或 item 等"),
     "label_value": ("value (RE2 for =~ and !~)", "值（=~ 和 !~ 为 RE2 正则）"),
     "how_long": ("how long", "时长"),
-    "comment": ("comment", "备注"),
     "matchers": ("what", "条件"),
     "until": ("until", "截至"),
     "who": ("who", "谁"),
