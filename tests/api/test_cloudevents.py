@@ -2,10 +2,13 @@
 
 import base64
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
+from cloudevents.core.bindings.http import HTTPMessage, to_binary_event, to_structured_event
+from cloudevents.core.v1.event import CloudEvent
 
 As = Callable[..., httpx.Client]
 EVENT = {"specversion": "1.0", "id": "e1", "source": "/ci", "type": "com.example.build.failed"}
@@ -57,6 +60,20 @@ def test_binary_mode(admin: httpx.Client) -> None:
     bare = admin.post("/alerts", headers={**headers, "ce-id": "e9"})
     assert bare.status_code == 202
     assert admin.get(f"/alerts/{bare.json()['id']}").json()["title"] == "com.example.build.failed: 训练"
+
+
+@pytest.mark.parametrize("written", [to_structured_event, to_binary_event])
+def test_what_the_cloudevents_library_writes(
+    admin: httpx.Client, written: Callable[[CloudEvent], HTTPMessage]
+) -> None:
+    attributes = {**EVENT, "subject": "主 分支", "time": datetime.now(UTC), "severity": "info"}
+    attributes |= {"datacontenttype": "application/json"}
+    message = written(CloudEvent(attributes, {"what": "训练 🔥"}))
+    answer = admin.post("/alerts", content=message.body, headers=message.headers)
+    assert answer.status_code == 202, answer.text
+    alert = admin.get(f"/alerts/{answer.json()['id']}").json()
+    assert (alert["title"], alert["severity"]) == ("com.example.build.failed: 主 分支", "info")
+    assert "训练 🔥" in alert["text"]
 
 
 STRANGERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

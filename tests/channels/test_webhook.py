@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cloudevents.core.bindings.http import HTTPMessage, from_http_event
 
 from channels.alertmanager import fingerprint
 from channels.base import Outcome, Severity
@@ -55,6 +56,16 @@ def test_cloudevents(message):
         "specversion": "1.0", "id": "dlv_01", "source": "/faultcast", "type": "io.faultcast.jobFailed",
         "time": "2026-11-29T03:12:41.120Z", "subject": "llm", "datacontenttype": "application/json",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", [{}, {"status": "resolved"}, {"document": {}}])
+def test_the_cloudevents_library_reads_what_arrives(send, providers, message, changes):
+    send(message(**changes), format="cloudevents")
+    (shown,) = providers.messages("webhook")
+    event = from_http_event(HTTPMessage(shown.headers, json.dumps(shown.body).encode()))
+    assert (event.get_id(), event.get_source()) == ("dlv_01", "/faultcast")
+    assert event.get_type() == f"io.faultcast.{event.get_data()['item']}"
+    assert event.get_data()["status"] == changes.get("status", "firing")
 
 
 def test_cloudevents_leaves_out_what_it_does_not_know(message):
