@@ -73,6 +73,23 @@ def test_a_job_starts_runs_and_succeeds(world: World) -> None:
 
 
 @both
+def test_however_many_ranks_fail_together_one_message_is_told(world: World) -> None:
+    """Sixteen pods lose a rank each, one after another and while the master looks."""
+    job_id = world.submit(**FT, jobSpec={"replicas": 16})
+    world.train(job_id, 1, 10)
+    for index in range(16):
+        kill_rank(world, job_id, index)
+        if index % 5 == 0:
+            world.settle()
+    world.settle()
+    world.wait(4)
+    world.train(job_id, 10, 14)
+    faults = [one for one in world.told() if one[0] != "jobRunning"]
+    assert faults == [("jobFT", "firing"), ("jobRecovered", "resolved")]
+    assert len(world.events(job_id)) == 1
+
+
+@both
 def test_a_killed_rank_restarts_the_job_and_training_goes_on(world: World) -> None:
     job_id = running(world)
     broken_and_decided(world, job_id)

@@ -12,7 +12,7 @@ from notifier.alerts import NewAlert, Published, publish, resolve
 from notifier.auth import Principal, Role
 from notifier.doorbell import shard_of
 from notifier.ids import new_id
-from notifier.model import Alert, Channel, Delivery, Followup, Oncall, Silence
+from notifier.model import Alert, Channel, Delivery, Followup, Oncall
 from notifier.oncalls import OncallBody
 from notifier.rules import AlertConfigModel
 from notifier.silencebook import SilenceBody
@@ -56,7 +56,7 @@ def add_silence(store: Store, queue: str = "", now: datetime = NOW, **given: Any
 
 def end_silence(store: Store, silence_id: str, now: datetime) -> None:
     with store.write() as session:
-        silences.end(session, session.get_one(Silence, silence_id), now)
+        silences.end(session, silencebook.find(session, WANG, silence_id, lock=True), now)
 
 
 def set_rules(store: Store, *rules: dict[str, Any], job: str | None = None) -> None:

@@ -217,3 +217,20 @@ def test_of_a_list_whoever_has_the_turn_has_the_row(store: Store) -> None:
     row = log(store)[1]
     assert (row.channel, row.trigger) == ("alice", "no_rule")
     assert row.why == "no rule matches: rule 1 is for jobHang; on call: alice (list night)"
+
+
+# --- what else a rule says of how it is told ---
+
+
+def test_each_rule_tells_in_its_own_language_else_in_the_channels(store: Store) -> None:
+    add_channels(store, "ding", "mail", "hook", language="zh")
+    set_rules(store, {"channels": ["ding"], "language": "en"}, {"channels": ["mail"]})
+    told(store, custom())
+    assert {row.channel: row.language for row in log(store)} == {"ding": "en", "mail": "zh"}
+
+
+def test_quiet_hours_are_each_rules_own(store: Store) -> None:
+    add_channels(store, "ding", "mail")
+    set_rules(store, {"channels": ["ding"], "quiet_hours": "11:00-13:00"}, {"channels": ["mail"]})
+    told(store, custom())
+    assert {row.channel: row.next_attempt_at for row in log(store)} == {"ding": at(60), "mail": NOW}

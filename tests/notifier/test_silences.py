@@ -1,14 +1,17 @@
 """A silenced alert is logged and told to nobody; what is still open when the silence ends is told then."""
 
+import threading
 from typing import Any
 
 import pytest
 from sqlalchemy import update
 
 from notifier.acknowledging import ack
+from notifier.alerts import publish
 from notifier.model import Alert, Channel, Delivery, Silence
 from notifier.storage import Store
 from tests.notifier.alerting import (
+    NOW,
     add_channels,
     add_list,
     add_silence,
@@ -212,3 +215,18 @@ def test_one_to_come_is_no_more_and_one_that_is_over_stays(store: Store) -> None
     with store.read() as session:
         assert session.get(Silence, coming) is None
         assert session.get_one(Silence, running).ends_at == at(1)
+
+
+def test_who_ends_a_silence_while_an_alert_is_being_kept_back_lets_it_go(store: Store) -> None:
+    add_channels(store, "ding")
+    silence = add_silence(store)
+    ending = threading.Thread(target=end_silence, args=(store, silence, at(1)))
+    with store.write() as session:
+        publish(session, custom(channels=("ding",)), NOW)
+        ending.start()
+        ending.join(0.2)
+        assert ending.is_alive(), "it waits for the alert"
+    ending.join()
+    assert planned(store) == [at(1)]
+    unsilenced(store, at(1))
+    assert lines(log(store)) == [KEPT, AGAIN]
