@@ -12,6 +12,7 @@ from sqlalchemy import Select, or_, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
+from structlog.contextvars import bound_contextvars
 
 from master import agentcare, cases, endings, headway, judgement, nodecare, pools, recovery
 from master.hands import Hands
@@ -146,6 +147,10 @@ class Controller:
             present = _present(session, job_id)
         if present is None:
             return
+        with bound_contextvars(**_names(present)):
+            self._look_after(present, now)
+
+    def _look_after(self, present: Present, now: datetime) -> None:
         job, hands = present.job, self._hands
         grace = STOP_GRACE if job.stop_requested else RECOVERY_GRACE
         is_clean = end(hands, present.leftovers, grace, now)
@@ -185,6 +190,12 @@ class Controller:
         event = judgement.judge(hands, job, run, case, now)
         if event is None and self._listening_since is not None:
             agentcare.look(hands, job, pods, states, agentcare.Heard(now, self._listening_since))
+
+
+def _names(present: Present) -> dict[str, str]:
+    """What each line of the log says while a job is looked after: what is mended names its fault."""
+    named = {"job": present.job.id}
+    return named if present.recovery is None else {**named, "incident": present.recovery.event_id}
 
 
 def _live_jobs(pool: str) -> Select[str]:

@@ -47,7 +47,7 @@ def judge(hands: Hands, job: Job, run: Run, case: CaseFile, now: datetime) -> Fa
     hit("recorded")
     if event is not None:
         log.info("fault", job=job.id, run=run.n, fault_class=event.fault_class, cause=event.cause,
-                 culprit=event.culprit, action=event.decision["action"], event_id=event.id)  # fmt: skip
+                 culprit=event.culprit, action=event.decision["action"], incident=event.id)  # fmt: skip
     return event
 
 

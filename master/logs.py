@@ -14,21 +14,24 @@ QUIET = ("httpx", "httpcore", "urllib3", "rq", "rq.worker", "alembic", "uvicorn.
 
 
 def configure(log_format: Literal["console", "json"]) -> None:
-    """To be called once, before anything logs."""
+    """To be called once, before anything logs. Our own lines do not go by the standard library's `logging`:
+    there is one for each attempt, and that way costs several times as much."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    rendering = _rendering(log_format)
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[*shared, *rendering],
+        logger_factory=lambda *_: _Lines(),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
+    first = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_rendering(log_format))
+        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[first, *rendering])
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -38,11 +41,27 @@ def configure(log_format: Literal["console", "json"]) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
+class _Lines:
+    """Writes each line whole, so that those of other threads and processes stand above or below it."""
+
+    def msg(self, line: str) -> None:
+        sys.stderr.write(line + "\n")
+
+    debug = info = warning = error = critical = msg
+
+
 def _rendering(log_format: Literal["console", "json"]) -> list[Processor]:
-    first = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     if log_format == "json":
-        return [first, _without_values, structlog.processors.JSONRenderer()]
-    return [first, _without_values, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        return [_without_values, structlog.processors.JSONRenderer()]
+    return [_without_values, _on_one_line, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+
+
+def _on_one_line(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
+    """A foreign line may hold what somebody else wrote; values are quoted by whoever renders them."""
+    text = str(event.get("event", ""))
+    if not text.isprintable():
+        event["event"] = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+    return event
 
 
 def _without_values(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:

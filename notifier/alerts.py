@@ -24,6 +24,7 @@ from notifier.rules import LASTS, AlertConfigModel
 from notifier.silences import tell, wake_of
 from notifier.silencing import SILENCED
 from notifier.storage import insert_new
+from notifier.trail import note_alert
 
 FIRING, RESOLVED = "firing", "resolved"
 SOURCE = "faultcast"
@@ -237,9 +238,9 @@ def _published(session: Session, alert: Alert, rows: Sequence[Delivery], now: da
         Delivery.alert_id == alert.id, Delivery.status == alert.status, Delivery.state.not_in(UNTOLD)
     )
     faultpoints.hit("accepted")
-    return Published(
-        alert.id, tuple(session.scalars(same.order_by(Delivery.id))), frozenset(shards), alert.why
-    )
+    ids = tuple(session.scalars(same.order_by(Delivery.id)))
+    note_alert(session, alert, ids)
+    return Published(alert.id, ids, frozenset(shards), alert.why)
 
 
 def _resolve_messages(session: Session, alert: Alert, now: datetime) -> list[Delivery]:

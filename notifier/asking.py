@@ -26,6 +26,7 @@ from notifier.retry import NOBODY, UNHEARD, Tried, Verdict, after_receipts
 from notifier.secretbox import WrongKeyError
 from notifier.sending import Tools
 from notifier.settle import close
+from notifier.trail import incident_of
 
 ASKERS = 16
 SHARE = ASKERS // 4
@@ -250,7 +251,15 @@ def _move(session: Session, row: Delivery, found: Finding, now: datetime) -> set
     row.error_permanent = None if is_told else verdict.is_permanent
     if row.is_digest:
         settle_members(session, row, was=(MEMBERS_BECOME.get(was, was),))
-    log.info("receipt", delivery=row.id, channel=row.channel, kind=row.kind, was=was, state=row.state)
+    log.info(
+        "receipt",
+        incident=incident_of(row.event_id, row.alert_id),
+        delivery=row.id,
+        channel=row.channel,
+        kind=row.kind,
+        was=was,
+        state=row.state,
+    )
     if row.state == "retrying":
         return {row.shard}
     metrics.count_settled(row, row.state)

@@ -30,6 +30,7 @@ from notifier.settings import Settings
 from notifier.settle import Settled, Settlement, settle
 from notifier.storage import Store
 from notifier.tasks import Earlier, Task
+from notifier.trail import following, names_of
 from notifier.writer import Writer
 
 T = TypeVar("T")
@@ -59,15 +60,16 @@ def send(tools: Tools, task: Task, finisher: Finisher, begun: Begun | None = Non
     `begun`: its message is made already, and the intent written.
     """
     sending = _Sending(tools, task, finisher, begun)
-    try:
-        return sending.run()
-    except Exception as error:  # noqa: BLE001  a border: one message must not take its sender with it
-        # No traceback: an error's own words may hold a secret.
-        log.error("sending_failed", delivery=task.row.id, kind=task.row.kind, why=kind_and_place(error))  # noqa: TRY400
-        return sending.crashed(error)
-    finally:
-        if not sending.is_handed_over:
-            sending.let_go()
+    with following(task):
+        try:
+            return sending.run()
+        except Exception as error:  # noqa: BLE001  a border: one message must not take its sender with it
+            # No traceback: an error's own words may hold a secret.
+            log.error("sending_failed", **names_of(task), why=kind_and_place(error))  # noqa: TRY400
+            return sending.crashed(error)
+        finally:
+            if not sending.is_handed_over:
+                sending.let_go()
 
 
 class _Sending:
@@ -136,7 +138,7 @@ class _Sending:
                 return self._settle(*self._last)
             return self._settle(answer if is_known else self._roll.hear(answer, utcnow()))
         except Exception as again:  # noqa: BLE001  the same border: the lease runs out, and others take over
-            log.error("outcome_not_written", delivery=self._row.id, why=kind_and_place(again))  # noqa: TRY400
+            log.error("outcome_not_written", **names_of(self._task), why=kind_and_place(again))  # noqa: TRY400
             return frozenset()
 
     def _left(self, made: Made) -> list[Part]:
@@ -268,7 +270,7 @@ class _Sending:
             try:
                 return self._settle_alone(done)
             except Exception as error:  # noqa: BLE001  the same border as in `send`
-                log.error("outcome_not_written", delivery=self._row.id, why=kind_and_place(error))  # noqa: TRY400
+                log.error("outcome_not_written", **names_of(self._task), why=kind_and_place(error))  # noqa: TRY400
                 return frozenset()
             finally:
                 self.let_go()
@@ -286,21 +288,18 @@ class _Sending:
 
     def _report(self, done: Settlement, settled: Settled) -> None:
         if not settled.is_ours or settled.state is None:
-            log.info("outcome_came_late", delivery=self._row.id, outcome=done.outcome.value)
+            log.info("outcome_came_late", **names_of(self._task), outcome=done.outcome.value)
             return
         if settled.state in FINAL_STATES:
             metrics.count_settled(self._row, settled.state)
-        if done.outcome not in TOLD:
-            log.info(
-                "not_told",
-                delivery=self._row.id,
-                channel=self._row.channel,
-                kind=self._row.kind,
-                n=self._n,
-                state=settled.state,
-                outcome=done.outcome.value,
-                code=done.answer.code,
-            )
+        log.info(
+            "told" if done.outcome in TOLD else "not_told",
+            **names_of(self._task),
+            attempt=self._n,
+            state=settled.state,
+            outcome=done.outcome.value,
+            code=done.answer.code,
+        )
 
     def _write_down(self, answer: Answer) -> None:
         attempt = self._attempt
@@ -316,7 +315,7 @@ class _Sending:
             except SQLAlchemyError as error:
                 if time.monotonic() > until:
                     raise
-                log.warning("outcome_waits", delivery=self._row.id, why=type(error).__name__)
+                log.warning("outcome_waits", **names_of(self._task), why=type(error).__name__)
                 time.sleep(PERSIST_AGAIN_S)
 
     def _is_in_doubt(self, part: Part) -> bool:

@@ -4,7 +4,7 @@
 instead of failing); `Store.read()` one that does not. Nothing commits but the end of the `with` block.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,6 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BUSY_S = 30
 _ZONE = "zone"
+_AFTER = "after"
 DEFAULT_TIMEZONE = "Asia/Shanghai"
 
 
@@ -81,8 +82,11 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Session]:
         """One transaction that writes; commits at the end, rolls back on any exception."""
-        with Session(self._writing, expire_on_commit=False, info=self._info) as session, session.begin():
-            yield session
+        with Session(self._writing, expire_on_commit=False, info=self._info) as session:
+            with session.begin():
+                yield session
+            for say in session.info.get(_AFTER, ()):
+                say()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -102,6 +106,11 @@ def zone_of(session: Session) -> ZoneInfo:
     """The server's time zone."""
     zone: ZoneInfo = session.info.get(_ZONE) or ZoneInfo(DEFAULT_TIMEZONE)
     return zone
+
+
+def after_commit(session: Session, say: Callable[[], None]) -> None:
+    """For what may be said only of what is kept, such as a line in the log."""
+    session.info.setdefault(_AFTER, []).append(say)
 
 
 def insert_new(session: Session, table: type[Base], row: Mapping[str, Any]) -> bool:

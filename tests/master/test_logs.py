@@ -1,5 +1,6 @@
 """What our processes log of exceptions: their kind and place, never their words."""
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -68,3 +69,39 @@ def test_an_exception_is_logged_by_kind_and_place(
     assert SECRET not in said
     assert "ValueError of KeyError" in said
     assert "in _fail" in said
+
+
+HOSTILE = "it ends\n2026-01-01 [error    ] made up\r\x1b[2K\u2028"
+
+
+def _own_words() -> None:
+    structlog.get_logger().info("pod_started", pod=HOSTILE, names=[HOSTILE])
+
+
+def _foreign_words() -> None:
+    logging.getLogger("some.library").warning("got %s", HOSTILE)
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+@pytest.mark.parametrize("say", [_own_words, _foreign_words])
+def test_what_others_wrote_makes_no_line_of_its_own(
+    say: Callable[[], None], form: Literal["console", "json"], capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure(form)
+    say()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.endswith("\n")
+    assert len(said.splitlines()) == 1
+    assert "\x1b[2K" not in said
+
+
+def test_what_is_bound_to_a_thread_is_in_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("json")
+    with structlog.contextvars.bound_contextvars(incident="evt_1"):
+        structlog.get_logger().info("told", attempt=2)
+        logging.getLogger("some.library").warning("hm")
+    structlog.get_logger().debug("not wanted")
+    ours, theirs = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert (ours["event"], ours["incident"], ours["attempt"], ours["level"]) == ("told", "evt_1", 2, "info")
+    assert (theirs["event"], theirs["incident"]) == ("hm", "evt_1")
