@@ -14,12 +14,13 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from notifier import faultpoints
+from notifier import faultpoints, metrics
 from notifier.alerts import FIRING, has_expired
 from notifier.followups import ESCALATION, REMIND, Do, Kind, Standing, due
 from notifier.model import Alert, Channel, Delivery, Followup
 from notifier.outbox import Telling, put
 from notifier.routing import Routed, routed_by
+from notifier.rules import LASTS, QUIET
 from notifier.sending import Tools
 from notifier.silences import hush_of, unsilence, wake_of
 from notifier.storedrules import readable
@@ -30,6 +31,7 @@ LOCKED_S = 0.1
 POSTPONED = timedelta(minutes=1)
 UNACKNOWLEDGED = "nobody acknowledged for {seconds} s"
 STILL_FIRING = "still firing after {seconds} s"
+WAITED_FOR = tuple(words.partition("{")[0] for words in (QUIET, LASTS))
 WAITING = ("pending", "retrying", "sending", "held")
 
 log = structlog.get_logger()
@@ -117,6 +119,7 @@ def _of_alert(session: Session, alert_id: str, now: datetime) -> set[int] | None
         step = due(Kind(row.kind), row.spec, standing, now)
         if step.do is Do.TELL:
             shards |= _tell(session, alert, row, now)
+            metrics.FOLLOWED.labels(row.kind).inc()
         if step.again_at is None:
             session.delete(row)
         else:
@@ -128,8 +131,30 @@ def _of_alert(session: Session, alert_id: str, now: datetime) -> set[int] | None
 def _standing(session: Session, alert: Alert, now: datetime) -> Standing:
     is_open = alert.status == FIRING and not has_expired(alert, now)
     hush = hush_of(session, alert, now) if is_open else None
-    until = hush.ends_at if hush is not None else None
-    return Standing(alert.created_at, is_open, alert.acked_at is not None, until)
+    return Standing(
+        created_at=alert.created_at,
+        is_open=is_open,
+        is_acked=alert.acked_at is not None,
+        silenced_until=hush.ends_at if hush is not None else None,
+        untold_until=untold_until(_told(session, alert), now) if is_open else None,
+    )
+
+
+def untold_until(rows: Sequence[Delivery], now: datetime) -> datetime | None:
+    """When the first will be told, where all of them wait because their rules say so."""
+    moments = [
+        row.next_attempt_at for row in rows if row.state == "pending" and row.why.startswith(WAITED_FOR)
+    ]
+    later = [moment for moment in moments if moment is not None and moment > now]
+    return min(later) if later and len(later) == len(rows) else None
+
+
+def _told(session: Session, alert: Alert) -> Sequence[Delivery]:
+    """Whoever was or will be told that it is firing."""
+    rows = select(Delivery).where(
+        Delivery.alert_id == alert.id, Delivery.status == FIRING, Delivery.state != "suppressed"
+    )
+    return session.scalars(rows).all()
 
 
 def _tell(session: Session, alert: Alert, row: Followup, now: datetime) -> set[int]:
@@ -140,9 +165,7 @@ def _tell(session: Session, alert: Alert, row: Followup, now: datetime) -> set[i
     if row.kind == Kind.REMIND:
         why = STILL_FIRING.format(seconds=round((now - alert.created_at).total_seconds()))
         every = timedelta(seconds=row.spec["every_s"])
-        known = session.scalars(
-            select(Delivery).where(Delivery.alert_id == alert.id, Delivery.status == FIRING)
-        ).all()
+        known = _told(session, alert)
         told = [
             one
             for one in _routed(session, alert, row, now).told
@@ -154,7 +177,7 @@ def _tell(session: Session, alert: Alert, row: Followup, now: datetime) -> set[i
 
 def may_be_reminded(channel: Channel, known: Sequence[Delivery], every: timedelta, now: datetime) -> bool:
     """Nothing of the alert waits to be told there, and nothing was told just now: reminders never pile up."""
-    there = [row for row in known if row.channel_id == channel.id and row.state != "suppressed"]
+    there = [row for row in known if row.channel_id == channel.id]
     is_news = any(row.state in WAITING or row.created_at > now - every / 2 for row in there)
     return channel.enabled and not is_news
 

@@ -40,12 +40,17 @@ class Planned:
 
 @dataclass(frozen=True)
 class Standing:
-    """How an alert stands when a follow-up of it is due."""
+    """How an alert stands when a follow-up of it is due.
+
+    `untold_until`: nobody was told of it yet, because its rules want to wait (quiet hours, `for_s`): nobody
+    could have acknowledged it.
+    """
 
     created_at: datetime
     is_open: bool = True
     is_acked: bool = False
     silenced_until: datetime | None = None
+    untold_until: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,8 @@ def due(kind: Kind, spec: Mapping[str, Any], standing: Standing, now: datetime) 
         return Step(Do.WAIT if standing.silenced_until else Do.TELL, again)
     if kind is Kind.ESCALATE and standing.silenced_until:
         return Step(Do.WAIT, min(standing.silenced_until, now + SILENCED_AGAIN))
+    if kind is Kind.ESCALATE and standing.untold_until:
+        return Step(Do.WAIT, standing.untold_until + timedelta(seconds=spec["after_s"]))
     return Step(Do.TELL)
 
 

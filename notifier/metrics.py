@@ -41,6 +41,9 @@ CLAIMED = Counter("faultcast_claimed_deliveries", "Deliveries claimed")
 RECONCILED = Counter(
     "faultcast_reconciled", "What was put right because time passed or somebody died", ("what",)
 )
+FOLLOWED = Counter(
+    "faultcast_followups", "Alerts escalated, reminded of, told after a silence, by what it was", ("kind",)
+)
 BELLS = Counter("faultcast_bells", "Rings of the doorbell: rung, answered already, lost", ("fate",))
 DATABASE_ERRORS = Counter(
     "faultcast_database_errors", "Statements that the database did not take", ("error",)

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from sqlalchemy import select, update
@@ -13,7 +14,8 @@ from notifier.acknowledging import ack
 from notifier.alertconfigs import put_alert_config
 from notifier.alerts import Published, close, raise_channel_failing
 from notifier.following import BATCH, Followed, follow
-from notifier.model import Alert, Channel, Followup, Silence
+from notifier.model import Alert, Channel, Followup, Oncall, Silence
+from notifier.oncall import Spec, turn
 from notifier.rules import AlertConfigModel
 from notifier.silences import end
 from notifier.storage import Store
@@ -32,6 +34,7 @@ from tests.notifier.test_alerts import (
 )
 
 HOUR = timedelta(hours=1)
+ZONE = ZoneInfo("Asia/Shanghai")
 ONE_ENGINE = pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)  # the same statements
 
 
@@ -178,6 +181,57 @@ def test_an_acknowledgement_withdraws_what_nobody_has_begun_to_send(store: Store
         session.execute(update(Followup).values(due_at=at(7)))
     followed(store, at(8))
     assert len(log(store)) == 2
+
+
+@pytest.mark.parametrize(
+    "rule", [{"quiet_hours": "11:00-12:20"}, {"for_s": 1200}], ids=["quiet hours", "for_s"]
+)
+def test_who_is_called_counts_from_when_anybody_could_know(store: Store, rule: dict[str, Any]) -> None:
+    add_channels(store, "im", "sms")
+    steps = [{"after_s": 300, "channels": ["sms"]}]
+    configure(store, {"channels": ["im"], **rule}, escalation=steps)
+    told(store, incident("jobHang", severity="error"))
+    followed(store, at(5))
+    assert (len(log(store)), planned(store)) == (1, [("escalate", 0, at(25))])
+    become(store, "im", "delivered")
+    followed(store, at(25))
+    assert [row.trigger for row in log(store)] == ["alert", "escalation"]
+
+
+def test_quiet_hours_of_some_do_not_keep_the_step_back(store: Store) -> None:
+    add_channels(store, "im", "night", "sms")
+    quiet = {"channels": ["im"], "quiet_hours": "11:00-13:00"}
+    configure(store, quiet, {"channels": ["night"]}, escalation=[{"after_s": 300, "channels": ["sms"]}])
+    told(store, incident("jobHang", severity="error"))
+    become(store, "night", "retrying")
+    followed(store, at(5))
+    assert [row.channel for row in log(store)] == ["im", "night", "sms"]
+
+
+def test_whoever_has_the_turn_by_then_is_called(store: Store) -> None:
+    add_channels(store, "im", "ann-sms", "bob-sms")
+    people = [{"name": "ann", "channels": ["ann-sms"]}, {"name": "bob", "channels": ["bob-sms"]}]
+    spec = Spec.model_validate(
+        {"turn": "daily", "handover": "12:10", "start": "2026-11-28", "people": people}
+    )
+    with store.write() as session:
+        session.add(
+            Oncall(
+                id="onc_1", pool="default", name="night", spec=spec.model_dump(mode="json"), version=1,
+                created_at=NOW, updated_at=NOW,
+            )
+        )  # fmt: skip
+    steps = [{"after_s": after_s, "channels": ["night"]} for after_s in (300, 900)]
+    configure(store, {"channels": ["im"], "remind_every_s": 900}, escalation=steps)
+    told(store, incident("jobHang", severity="error"))
+    become(store, "im", "delivered")
+    before, after = turn(spec, at(5), ZONE).channels, turn(spec, at(15), ZONE).channels
+    assert before != after
+    followed(store, at(5))
+    followed(store, at(15))
+    called = [row.channel for row in log(store) if row.trigger == "escalation"]
+    assert called == [*before, *after]
+    assert "on call: " in log(store)[1].why
 
 
 # --- reminders ---

@@ -65,7 +65,10 @@ def test_what_is_kept_of_a_rule_neither_waits_again_nor_reminds_of_reminders() -
 OPEN = Standing(NOW)
 SILENCED = Standing(NOW, silenced_until=after(3600))
 SHORTLY = Standing(NOW, silenced_until=after(310))
+QUIET = Standing(NOW, untold_until=after(3600))
 DUE = {
+    "escalation of what nobody was told of yet": (Kind.ESCALATE, QUIET, Step(Do.WAIT, after(3600 + 300))),
+    "reminder of what nobody was told of yet": (Kind.REMIND, QUIET, Step(Do.TELL, after(400))),
     "escalation of an open alert": (Kind.ESCALATE, OPEN, Step(Do.TELL)),
     "escalation of an acknowledged one": (Kind.ESCALATE, Standing(NOW, is_acked=True), Step(Do.DROP)),
     "escalation of what is over": (Kind.ESCALATE, Standing(NOW, is_open=False), Step(Do.DROP)),
