@@ -10,6 +10,7 @@ from master.cli.client import Client, segment
 from master.cli.command import Json, client_command, scoped
 from master.cli.errors import CommandError
 from master.cli.output import print_json, say
+from notifier.clock import utcnow
 
 CREATE, CHANGE, SAME = "create", "change", "same"
 NOT_FOUND = 404
@@ -116,6 +117,8 @@ def _silence(client: Client, entry: Any) -> Step:
     matchers += [f"{name}={value}" for name, value in want.match.items()]
     what = f"silence {', '.join(matchers)}"
     until = want.model_dump(mode="json")["ends_at"]
+    if want.ends_at is not None and want.ends_at <= utcnow():
+        return Step(SAME, f"{what} (over)", "/silences", {}, {})
     for one in client.pages("/silences", {}, 0):
         known = sorted(f"{each['name']}{each['op']}{each['value']}" for each in one["matchers"])
         if known == sorted(matchers) and one["ends_at"] == until and want.scope in {None, one["scope"]}:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from ipaddress import ip_network
@@ -51,7 +52,8 @@ rules:
       - {channels: [night], fallback: [mail], items: [jobFailed]}
 silences:
   - match: {rack: r7}
-    ends_at: 2027-06-01T00:00:00Z
+    starts_at: 2098-12-01T00:00:00Z
+    ends_at: 2099-01-01T00:00:00Z
     comment: the rack is being moved
 """
 
@@ -107,6 +109,7 @@ def actions(faultcast: Run, text: str, *more: str) -> list[tuple[str, str]]:
     return [(one["action"], one["what"]) for one in json.loads(out)["items"]]
 
 
+STARTS = "starts_at: 2099-12-05T00:00:00Z, ends_at"
 ALL = ["channel ding", "channel mail", "on-call list night", "rules of pool default", "silence rack=r7"]
 
 
@@ -168,8 +171,8 @@ WRONG = {
     ),
     "no owner": (without(FILE, "  - pool: default\n").replace("    rules:\n", "  - rules:\n"), "whose rules"),
     "a silence without an end": (
-        FILE.replace("ends_at: 2027-06-01T00:00:00Z", "duration_s: 60"),
-        "line 25: silences.0.duration_s: a file",
+        FILE.replace("ends_at: 2099-01-01T00:00:00Z", "duration_s: 60"),
+        "line 26: silences.0.duration_s: a file",
     ),
     "twice the same": (
         FILE.replace("turn: weekly", "name: x"),
@@ -205,6 +208,24 @@ def test_what_the_server_refuses_is_placed_too(faultcast: Run) -> None:
     code, _, err = faultcast("apply", "-f", "f.yaml")
     assert code == 2
     assert "f.yaml line 22: rules.0.rules.0.channels.0: there is no channel or on-call list day" in err
+
+
+def test_a_silence_that_is_over_is_not_made_again(faultcast: Run) -> None:
+    over = FILE.replace("2099-", "2020-").replace("2098-", "2019-")
+    assert actions(faultcast, over)[-1] == ("same", "silence rack=r7 (over)")
+    assert json.loads(faultcast("silence", "list", "--json")[1])["items"] == []
+
+
+@pytest.mark.parametrize("page", ["rules.md", "rules.zh.md"])
+def test_the_file_of_the_documentation_is_applied(
+    faultcast: Run, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DING_URL", "https://oapi.dingtalk.com/robot/send?access_token=0123456789abcdef")
+    monkeypatch.setenv("DING_SECRET", "SEC0123456789abcdef")
+    text = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
+    (block,) = [one for one in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "oncall:" in one]
+    done = actions(faultcast, re.sub(r"2026-12-06T", "2099-12-06T", block).replace("ends_at", STARTS))
+    assert [action for action, _ in done] == ["create"] * 4
 
 
 def test_no_secret_is_ever_printed(faultcast: Run) -> None:
