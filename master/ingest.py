@@ -23,7 +23,7 @@ from notifier.model import Alert
 from notifier.severities import severity_named
 
 AT_ONCE = 100
-JOB_LABELS = ("faultcast_job_id", "faultcast_job", "job_id")
+JOB_LABELS = ("faultcast_job_id", "job_id")
 
 
 @dataclass(frozen=True)

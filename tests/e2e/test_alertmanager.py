@@ -1,11 +1,13 @@
 """The real Alertmanager before us and behind us: what it posts arrives, and it is what we post ourselves."""
 
+import re
 import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,6 +17,7 @@ import yaml
 from channels.alertmanager import fingerprint
 from tests.e2e.conftest import System, until
 
+ROOT = Path(__file__).parents[2]
 PROGRAMS = ("prometheus-alertmanager", "alertmanager")
 NONE = (
     "the tests need Alertmanager and found no prometheus-alertmanager in PATH: install it"
@@ -53,26 +56,37 @@ class Alertmanager:
             return False
 
 
-def config(system: System, token: str, sink: str) -> dict[str, Any]:
-    """What docs/integrations.md shows, with waits as short as they can be."""
-    ours = f"{system.client.server}/api/v1/ingest/alertmanager"
-    auth = {"authorization": {"credentials": token}}
-    quick = {"group_wait": "10ms", "group_interval": "1s", "group_by": ["..."]}
-    return {
-        "route": {
-            "receiver": "people", **quick,
-            "routes": [
-                {"receiver": "sink", "continue": True},
-                {"receiver": "nodes", "matchers": ['Hostname != ""']},
-                {"receiver": "people"},
-            ],
-        },
-        "receivers": [
-            {"name": "people", "webhook_configs": [{"url": f"{ours}?channel=hook", "http_config": auth}]},
-            {"name": "nodes", "webhook_configs": [{"url": ours, "http_config": auth}]},
-            {"name": "sink", "webhook_configs": [{"url": sink}]},
+def shown(page: str) -> dict[str, Any]:
+    """The configuration that a page shows."""
+    (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
+    document: dict[str, Any] = yaml.safe_load(block)
+    return document
+
+
+def test_both_languages_show_the_same() -> None:
+    assert shown("integrations.md") == shown("integrations.zh.md")
+
+
+def config(system: System, token: Path, sink: str) -> dict[str, Any]:
+    """What docs/integrations.md shows, here, with waits as short as they can be, and a receiver beside it."""
+    document = shown("integrations.md")
+    (ours,) = document["receivers"][0]["webhook_configs"]
+    ours["url"] = ours["url"].replace("http://faultcast.example:8642", system.client.server)
+    ours["http_config"]["authorization"]["credentials_file"] = str(token)
+    people = {**ours, "url": f"{ours['url']}?channel=hook"}
+    document["route"] |= {
+        "group_wait": "10ms", "group_interval": "1s",
+        "routes": [
+            {"receiver": "sink", "continue": True},
+            {"receiver": "faultcast", "matchers": ['Hostname != ""']},
+            {"receiver": "people"},
         ],
     }  # fmt: skip
+    document["receivers"] += [
+        {"name": "people", "webhook_configs": [people]},
+        {"name": "sink", "webhook_configs": [{"url": sink}]},
+    ]
+    return document
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +96,8 @@ def alertmanager(system: System, tmp_path_factory: pytest.TempPathFactory) -> It
         pytest.fail(NONE, pytrace=False)
     folder = tmp_path_factory.mktemp("alertmanager")
     body = {"name": "alertmanager", "role": "operator", "scope": "default"}
-    token = str(system.client.post("/tokens", body)["token"])
+    token = folder / "faultcast.token"
+    token.write_text(system.client.post("/tokens", body)["token"] + "\n")
     sink = system.providers.robot("webhook", token="theirs").url
     (folder / "am.yml").write_text(yaml.safe_dump(config(system, token, sink)))
     with socket.create_server(("127.0.0.1", 0)) as probe:
