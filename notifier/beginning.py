@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
-from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
 from channels.base import ChannelConfig
@@ -19,7 +18,7 @@ from notifier.clock import utcnow
 from notifier.errors import kind_and_place
 from notifier.messages import Made, make
 from notifier.pace import lane_of
-from notifier.secretbox import SecretBox, WrongKeyError
+from notifier.secretbox import SecretBox
 from notifier.settings import Settings
 from notifier.storage import Store
 from notifier.tasks import Task
@@ -49,7 +48,7 @@ class Beginner:
         """By delivery; what is not among them has not begun."""
         configs = self._configs(tasks)
         found = [(task, self._made(task, configs)) for task in tasks if is_first(task)]
-        ready = [(task, made) for task, made in found if made is not None and is_plain(task, made)]
+        ready = [(task, made) for task, made in found if made is not None]
         if not ready:
             return {}
         intents = [_intent(task, made) for task, made in ready]
@@ -69,20 +68,23 @@ class Beginner:
         for channel in {task.channel.id: task.channel for task in tasks}.values():
             try:
                 found[channel.id] = load_config(channel, self.box)
-            except (WrongKeyError, ValidationError):
-                continue
+            except Exception as error:  # noqa: BLE001  a border: what is claimed must reach its sender
+                log.info("config_not_read", channel=channel.id, why=kind_and_place(error))
         return found
 
     def _made(self, task: Task, configs: Mapping[str, ChannelConfig]) -> Made | None:
+        """Its message, if it is plain."""
         config = configs.get(task.channel.id)
-        if config is None or config.templates():
+        if config is None:
             return None
         try:
+            if config.templates():
+                return None
             made = make(task, (), self.box, self.settings, config)
+            return made if isinstance(made, Made) and is_plain(task, made) else None
         except Exception as error:  # noqa: BLE001  a border: one message must not keep the others from being sent
             log.info("not_made", delivery=task.row.id, why=kind_and_place(error))
             return None
-        return made if isinstance(made, Made) else None
 
 
 def is_first(task: Task) -> bool:

@@ -13,7 +13,8 @@ from typing import Any, cast
 
 import structlog
 from sqlalchemy import CursorResult, Table, bindparam, func, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
 from notifier import faultpoints
@@ -117,6 +118,11 @@ def _values(one: Told, at: datetime) -> dict[str, Any]:
     }
 
 
+def is_away(error: Exception) -> bool:
+    """Whether it is a matter of time that the database takes what it is told."""
+    return isinstance(error, OperationalError | InterfaceError | InternalError | PoolTimeoutError)
+
+
 class Finisher:
     """Writes good news down, in a thread of its own: its sender is free for the next one meanwhile."""
 
@@ -183,15 +189,16 @@ class Finisher:
         self._wake(wake)
 
     def _persisted(self, batch: Sequence[Told]) -> frozenset[int] | None:
-        """Written, and which shards have work; None: each has to be settled by itself."""
+        """Written, and which shards have work; None: each has to be settled by itself. Waits only for a
+        database that is away: one outcome that it cannot take must not keep the others."""
         until = time.monotonic() + PERSIST_S
         while True:
             try:
                 return self._writer.run(lambda session: finish(session, batch, self._store.now(session)))
             except NotOursError:
                 return None
-            except SQLAlchemyError as error:
-                if time.monotonic() > until:
+            except Exception as error:  # noqa: BLE001  a border: their leases are renewed until they are let go
+                log.warning("outcomes_wait", count=len(batch), why=kind_and_place(error))
+                if not is_away(error) or time.monotonic() > until:
                     return None
-                log.warning("outcomes_wait", count=len(batch), why=type(error).__name__)
             time.sleep(PERSIST_AGAIN_S)
