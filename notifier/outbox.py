@@ -88,6 +88,5 @@ def put(session: Session, alert: Alert, channel: Channel, telling: Telling, now:
         mends=[],
         recipients=[],
     )
-    session.add(row)
-    session.flush()
+    session.add(row)  # written with its like at the next look
     return row
