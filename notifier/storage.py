@@ -4,6 +4,9 @@
 instead of failing); `Store.read()` one that does not. Nothing commits but the end of the `with` block.
 """
 
+import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -20,8 +23,10 @@ from notifier.clock import utcnow
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BUSY_S = 30
+_LOOK_EVERY_S = 0.001
 _ZONE = "zone"
 _AFTER = "after"
+IMMEDIATE = "IMMEDIATE"
 DEFAULT_TIMEZONE = "Asia/Shanghai"
 
 
@@ -59,9 +64,35 @@ def make_engine(url: str, *, pool_size: int = 10) -> Engine:
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         mode = connection.get_execution_options().get("sqlite_begin", "DEFERRED")
-        connection.exec_driver_sql(f"BEGIN {mode}")
+        if mode == IMMEDIATE:
+            _begin_writing(connection)
+        else:
+            connection.exec_driver_sql(f"BEGIN {mode}")
 
     return engine
+
+
+def _begin_writing(connection: Connection) -> None:
+    """Begins as soon as no other process writes.
+
+    SQLite's own waiting sleeps longer and longer, up to a tenth of a second, while others come and go.
+    """
+    raw: Any = connection.connection.dbapi_connection
+    until = time.monotonic() + _BUSY_S
+    raw.execute("PRAGMA busy_timeout = 0")
+    try:
+        while time.monotonic() < until:
+            try:
+                raw.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    break
+                time.sleep(_LOOK_EVERY_S)
+            else:
+                return
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # SQLAlchemy is to meet what is wrong
+    finally:
+        raw.execute(f"PRAGMA busy_timeout = {_BUSY_S * 1000}")
 
 
 class Store:
@@ -73,7 +104,8 @@ class Store:
     def __init__(self, engine: Engine, *, timezone: str = DEFAULT_TIMEZONE) -> None:
         self.engine = engine
         self._info = {_ZONE: ZoneInfo(timezone)}
-        self._writing = engine.execution_options(sqlite_begin="IMMEDIATE")
+        self._turn = threading.Lock()
+        self._writing = engine.execution_options(sqlite_begin=IMMEDIATE)
 
     @property
     def is_postgres(self) -> bool:
@@ -83,10 +115,20 @@ class Store:
     def write(self) -> Iterator[Session]:
         """One transaction that writes; commits at the end, rolls back on any exception."""
         with Session(self._writing, expire_on_commit=False, info=self._info) as session:
-            with session.begin():
+            with self._own_turn(), session.begin():
                 yield session
             for say in session.info.get(_AFTER, ()):
                 say()
+
+    @contextmanager
+    def _own_turn(self) -> Iterator[None]:
+        """On SQLite the threads of a process queue here, and only the first of them for the database."""
+        is_ours = not self.is_postgres and self._turn.acquire(timeout=_BUSY_S)
+        try:
+            yield
+        finally:
+            if is_ours:
+                self._turn.release()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
