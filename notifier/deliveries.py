@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Select, or_, select
+from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.orm import Session
 
 from notifier.auth import Principal
@@ -155,4 +155,5 @@ def _is(kind: str, one: str) -> ColumnElement[bool]:
     columns = {"alr": Delivery.alert_id, "evt": Delivery.event_id, "job": Delivery.job_id}
     if kind in columns:
         return columns[kind] == one
-    return or_(Delivery.id == one, Delivery.merged_into == one)
+    members = select(Delivery.id).where(Delivery.merged_into == one)
+    return Delivery.id.in_(select(Delivery.id).where(Delivery.id == one).union(members))

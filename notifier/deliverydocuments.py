@@ -132,7 +132,7 @@ class FullDeliveryDocument(DeliveryDocument):
 def documents(session: Session, rows: Sequence[Delivery]) -> list[DeliveryDocument]:
     members = _members(session, [row.id for row in rows if row.is_digest])
     untried = {row.alert_id for row in rows if row.message is None and row.attempt_count == 0}
-    alerts = session.execute(select(Alert.id, Alert.title).where(Alert.id.in_(untried)))
+    alerts = session.execute(select(Alert.id, Alert.title).where(Alert.id.in_(untried))) if untried else ()
     titles = {alert.id: alert.title for alert in alerts}
     return [_document(row, members.get(row.id), titles.get(row.alert_id or "", "")) for row in rows]
 

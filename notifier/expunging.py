@@ -60,7 +60,7 @@ def _forget_words(session: Session, row: Delivery) -> None:
     left = searchtexts.terms(row, searchtexts.texts(session, [row])[row.id])
     rows = select(SearchBits).where(SearchBits.block == block).with_for_update()
     for bits in session.scalars(rows):
-        if bits.term in left or place not in bitmaps.descending(bits.bits):
+        if bits.term in left or bits.term.startswith(b"\0") or place not in bitmaps.descending(bits.bits):
             continue
         rest = bitmaps.without(bits.bits, place)
         if rest is None:

@@ -19,7 +19,7 @@ from notifier import bitmaps, searchtexts
 from notifier.ids import first_id
 from notifier.lots import lots
 from notifier.model import FINAL_STATES, Delivery, Receipt
-from notifier.searchmodel import PLACES, SearchBits, SearchBlock, SearchSlot, SearchWatch
+from notifier.searchmodel import LATE, PLACES, SearchBits, SearchBlock, SearchSlot, SearchWatch
 from notifier.storage import Store
 
 FULL = 8192  # deliveries of a block: 1 KB for a word that all of them have
@@ -219,9 +219,7 @@ class _Writing:
         self._add_block(0, start, start)
 
     def _add_block(self, block: int, after_id: str, last_id: str, used: int = 0) -> SearchBlock:
-        row = SearchBlock(
-            block=block, after_id=after_id, last_id=last_id, used=used, late="", is_checked=block < 0
-        )
+        row = SearchBlock(block=block, after_id=after_id, last_id=last_id, used=used, is_checked=block < 0)
         self.session.add(row)
         self._new.add(block)
         return row
@@ -251,7 +249,7 @@ class _Writing:
         if block is None or block.used >= PLACES or self._slot(entry.id) is not None:
             return
         self._place(block.block, block.used, entry)
-        block.late = f"{block.late},{block.used}".lstrip(",")
+        self._bits[block.block][LATE].append(block.used)
         block.used += 1
 
     def _note_changes(self, entries: Sequence[Entry]) -> None:

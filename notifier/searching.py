@@ -11,19 +11,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from notifier import bitmaps, searchtexts
 from notifier.model import Delivery
-from notifier.searchmodel import PLACES, SearchBits, SearchBlock, SearchSlot, SearchWatch
+from notifier.searchmodel import LATE, PLACES, SearchBits, SearchBlock, SearchSlot, SearchWatch
 from notifier.words import Question, answers
 
 MOST = 5000  # deliveries that one request looks at; then it says where to go on
 READ = 1000  # … whose texts it reads
 WATCHED = 2000  # unsettled deliveries that are compared with the index
 FIRST, GROWS = 16, 8  # blocks of the first look, and by how much the next one is wider
-SOME, MANY = 64, 512  # deliveries looked at together
+SOME, MANY = 52, 512  # deliveries looked at together
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Found:
 def find(session: Session, sought: Sought, span: Span, limit: int) -> Found:
     """The newest in that span."""
     kept: list[Delivery] = []
-    looked, read, size = 0, 0, max(SOME, limit + 1)
+    looked, read, size = 0, 0, limit + 1
     ids = _candidates(session, sought, span)
     while some := list(islice(ids, size)):
         rows = session.scalars(sought.rows.where(Delivery.id.in_(some)).order_by(Delivery.id.desc())).all()
@@ -81,10 +81,13 @@ def find(session: Session, sought: Sought, span: Span, limit: int) -> Found:
 
 
 def _answering(session: Session, rows: Sequence[Delivery], asked: Question | None) -> Sequence[Delivery]:
-    if asked is None or not rows:
+    """Its own text is read first: mostly that is enough."""
+    if asked is None:
         return rows
-    texts = searchtexts.texts(session, rows)
-    return [row for row in rows if answers(texts[row.id], asked)]
+    texts = {row.id: searchtexts.own_text(row) for row in rows}
+    rest = [row for row in rows if not answers(texts[row.id], asked)]
+    whole = searchtexts.texts(session, rest) if rest else {}
+    return [row for row in rows if row.id not in whole or answers(whole[row.id], asked)]
 
 
 def _candidates(session: Session, sought: Sought, span: Span) -> Iterator[str]:
@@ -132,12 +135,12 @@ class _Reach:
 
     @classmethod
     def of(cls, session: Session) -> "_Reach | None":
+        ends = select(func.min(SearchBlock.block)).union(select(func.max(SearchBlock.block)))
         columns = (SearchBlock.block, SearchBlock.after_id, SearchBlock.last_id)
-        top = session.execute(select(*columns).order_by(SearchBlock.block.desc()).limit(1)).first()
-        bottom = session.execute(select(*columns).order_by(SearchBlock.block).limit(1)).first()
-        if top is None or bottom is None:
+        rows = session.execute(select(*columns).where(SearchBlock.block.in_(ends)).order_by(columns[0])).all()
+        if not rows:
             return None
-        return cls(bottom.after_id, top.last_id, bottom.block, top.block)
+        return cls(rows[0].after_id, rows[-1].last_id, rows[0].block, rows[-1].block)
 
 
 def _indexed(session: Session, terms: Iterable[bytes], span: Span, reach: _Reach) -> Iterator[str]:
@@ -156,19 +159,18 @@ def _start(session: Session, span: Span, reach: _Reach) -> tuple[int, int]:
     """The newest block of the span, and the last place of it that lies within."""
     if span.below is None or span.below > reach.last_id:
         return reach.top, PLACES
-    blocks = select(SearchBlock.block, SearchBlock.late).where(SearchBlock.after_id < span.below)
-    found = session.execute(blocks.order_by(SearchBlock.block.desc()).limit(1)).first()
-    if found is None:
+    block = session.scalar(select(func.max(SearchBlock.block)).where(SearchBlock.after_id < span.below))
+    if block is None:
         return reach.bottom - 1, PLACES
-    late = _places(found.late)
+    late = session.scalar(select(SearchBits.bits).where(SearchBits.term == LATE, SearchBits.block == block))
+    places = set(bitmaps.descending(late)) if late else set()
     slots = select(SearchSlot.slot).where(SearchSlot.delivery_id < span.below)
-    for slot in session.scalars(slots.order_by(SearchSlot.delivery_id.desc()).limit(len(late) + 1)):
-        block, place = divmod(slot, PLACES)
-        if block != found.block:
-            return found.block, -1
-        if place not in late:
-            return found.block, place
-    return found.block, -1
+    for slot in session.scalars(slots.order_by(SearchSlot.delivery_id.desc()).limit(len(places) + 1)):
+        if slot // PLACES != block:
+            return block, -1
+        if slot % PLACES not in places:
+            return block, slot % PLACES
+    return block, -1
 
 
 def _is_past(session: Session, block: int, above: str) -> bool:
@@ -182,14 +184,17 @@ def _of_blocks(
     """Ids of the blocks from, to. `bounds`: which ids, and the last place of the newest block."""
     low, top = blocks
     span, cut = bounds
-    rows = select(SearchBits.block, SearchBits.bits).where(
-        SearchBits.term.in_(terms), SearchBits.block.between(low, top)
+    rows = select(SearchBits.term, SearchBits.block, SearchBits.bits).where(
+        SearchBits.term.in_([*terms, LATE]), SearchBits.block.between(low, top)
     )
     sets: dict[int, list[bytes]] = {}
+    late: dict[int, frozenset[int]] = {}
     for row in session.execute(rows):
-        sets.setdefault(row.block, []).append(row.bits)
+        if row.term == LATE:
+            late[row.block] = frozenset(bitmaps.descending(row.bits))
+        else:
+            sets.setdefault(row.block, []).append(row.bits)
     both = {block: some for block, some in sets.items() if len(some) == len(terms)}
-    late = _late(session, low, top) if both else {}
     ordered = _Ordered(both, late, {top: cut})
     behind = sorted((one for some in _ids(session, ordered.behind(), MANY) for one in some), reverse=True)
     inside = chain.from_iterable(_ids(session, ordered.slots(), SOME))
@@ -228,17 +233,6 @@ def _ids(session: Session, slots: Iterator[int], size: int) -> Iterator[list[str
         rows = select(SearchSlot.delivery_id).where(SearchSlot.slot.in_(some))
         yield sorted(session.scalars(rows), reverse=True)
         size = MANY
-
-
-def _late(session: Session, low: int, top: int) -> dict[int, frozenset[int]]:
-    rows = select(SearchBlock.block, SearchBlock.late).where(
-        SearchBlock.block.between(low, top), SearchBlock.late != ""
-    )
-    return {row.block: _places(row.late) for row in session.execute(rows)}
-
-
-def _places(late: str) -> frozenset[int]:
-    return frozenset(int(one) for one in late.split(",") if one)
 
 
 def _watched(session: Session, span: Span) -> list[str]:

@@ -5,24 +5,23 @@ block a word, or the value of a filter, was seen. They may say too much, never t
 looks at the delivery itself.
 """
 
-from sqlalchemy import BigInteger, Integer, LargeBinary, Text
+from sqlalchemy import BigInteger, Integer, LargeBinary
 from sqlalchemy.orm import Mapped, mapped_column
 
 from notifier.storage import Base
 
+LATE = b"\0"  # the term of places that are out of their order by id
 PLACES = 65536  # of a block: a slot is block * PLACES + place
 
 
 class SearchBlock(Base):
-    """All deliveries with ids above `after_id`, up to `last_id`. `late`: places (`3,17`) out of their order
-    by id."""
+    """All deliveries with ids above `after_id`, up to `last_id`; so many places of it are `used`."""
 
     __tablename__ = "search_blocks"
     block: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     after_id: Mapped[str]
     last_id: Mapped[str]
     used: Mapped[int]
-    late: Mapped[str] = mapped_column(Text, default="")
     is_checked: Mapped[bool]  # whether it was looked through for deliveries that were committed late
 
 

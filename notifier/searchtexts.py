@@ -49,6 +49,11 @@ def texts(session: Session, rows: Sequence[Told]) -> dict[str, str]:
     return {row.id: words.document(_parts(row, alerts.get(row.alert_id, ()), said[row.id])) for row in rows}
 
 
+def own_text(row: Told) -> str:
+    """As much of it as the delivery itself says."""
+    return words.document(_parts(row, (), ()))
+
+
 def filter_term(name: str, value: str) -> bytes:
     """The term under which the index has the value of a filter; no word begins so."""
     return b"\0" + f"{name}={value}".encode("utf-8", "replace")

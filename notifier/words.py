@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 MAX_WORD = 40  # characters of a word that are looked at
 MAX_TEXT = 20_000  # characters of a document that are looked at
 _RUN = re.compile(r"[^\W_]+")
-_HEAD = re.compile(r"[^\W\d_]{2,}(?=\d)")
+_HEAD = re.compile(r"[^\W\d_]{2,}")  # of a word that goes on with a digit
 
 
 @dataclass(frozen=True)
@@ -48,27 +48,56 @@ def words(text: str) -> set[str]:
     """All words of a normal text, as the index has them: `llama3` also under `llama`."""
     found: set[str] = set()
     for run in _RUN.findall(text):
-        for piece, is_unspaced in _pieces(run):
-            if is_unspaced:
+        for piece, is_of_characters in _pieces(run):
+            if is_of_characters:
                 found.update(piece)
                 found.update(a + b for a, b in pairwise(piece))
             else:
                 found.add(piece[:MAX_WORD])
-                if head := _HEAD.match(piece):
+                head = _HEAD.match(piece)
+                if head and piece[head.end() : head.end() + 1].isdecimal():
                     found.add(head[0][:MAX_WORD])
     return found
 
 
 def answers(text: str, asked: Question) -> bool:
     """Whether a normal text holds all that is asked for."""
-    return all(one in text for one in asked.texts) and (not asked.terms or asked.terms <= words(text))
+    return all(one in text for one in asked.texts) and all(has_word(text, one) for one in asked.terms)
+
+
+def has_word(text: str, word: str) -> bool:
+    """Whether it is among the `words` of a normal text, found without taking it apart."""
+    if is_unspaced(word[0]):
+        return word in text
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if _is_edge(text[at - 1 : at]) and (len(word) == MAX_WORD or _ends(word, text[end : end + 1])):
+            return True
+        at = text.find(word, at + 1)
+    return False
+
+
+def is_unspaced(character: str) -> bool:
+    """Whether its script is written without spaces."""
+    return not character.isascii() and unicodedata.category(character) == "Lo"
+
+
+def _ends(word: str, following: str) -> bool:
+    return _is_edge(following) or (
+        following.isdecimal() and len(word) > 1 and _HEAD.fullmatch(word) is not None
+    )
+
+
+def _is_edge(character: str) -> bool:
+    return not character.isalnum() or is_unspaced(character)
 
 
 def _asked(text: str) -> Iterable[str]:
     """The words that a document with this text in it has."""
     for run in _RUN.findall(text):
-        for piece, is_unspaced in _pieces(run):
-            if not is_unspaced:
+        for piece, is_of_characters in _pieces(run):
+            if not is_of_characters:
                 yield piece[:MAX_WORD]
             elif len(piece) == 1:
                 yield piece
@@ -79,5 +108,4 @@ def _asked(text: str) -> Iterable[str]:
 def _pieces(run: str) -> Iterable[tuple[str, bool]]:
     if run.isascii():
         return ((run, False),)
-    groups = groupby(run, key=lambda character: unicodedata.category(character) == "Lo")
-    return (("".join(group), is_unspaced) for is_unspaced, group in groups)
+    return (("".join(group), is_of_characters) for is_of_characters, group in groupby(run, key=is_unspaced))

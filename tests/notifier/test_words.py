@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notifier.words import MAX_TEXT, answers, document, question, words
+from notifier.words import MAX_TEXT, answers, document, has_word, normal, question, words
 
 HOLDS = {
     "words in any order": ("NCCL timeout on rank 3", "rank nccl"),
@@ -48,6 +48,16 @@ def test_every_text_answers_its_own_words(before: str, told: str) -> None:
     text = document([f"{before}\n{told}\n"])
     assert question(told).terms <= words(text)
     assert answers(text, question(told))
+
+
+PIECES = st.sampled_from(["a", "b1", "磁", "盘", "_", "-", " ", "12", "é", "x" * 39, "ß", "٣", "²", "ก"])
+
+
+@given(st.lists(PIECES, max_size=12), st.lists(PIECES, min_size=1, max_size=3))
+def test_a_word_is_found_in_the_text_as_among_its_words(text: list[str], word: list[str]) -> None:
+    whole = normal("".join(text))
+    for one in question("".join(word)).terms | words(whole):
+        assert has_word(whole, one) == (one in words(whole))
 
 
 def test_a_document_is_looked_at_as_far_as_it_is_useful() -> None:

@@ -19,7 +19,6 @@ def upgrade() -> None:
         sa.Column("after_id", sa.String(), nullable=False),
         sa.Column("last_id", sa.String(), nullable=False),
         sa.Column("used", sa.Integer(), nullable=False),
-        sa.Column("late", sa.Text(), nullable=False),
         sa.Column("is_checked", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("block"),
     )
