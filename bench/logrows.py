@@ -27,15 +27,13 @@ BLOCK = 8192
 COPIES, WINDOW_BITS, PREFIX = 204, 25, 5  # 9 hours of milliseconds: what five characters of an id count
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 JOBS, NODES, RANKS = 5000, 500, 512
-CHANNELS = tuple(
-    (f"{team}-{kind}", kind)
-    for team in ("oncall", "infra", "平台", "train", "llm", "vision", "speech", "night")
-    for kind in ("dingtalk", "wecom", "feishu", "webhook", "sms")
-) + (("postmaster", "email"),)
+TEAMS = ("oncall", "infra", "平台", "train", "llm", "vision", "speech", "night")
+KINDS = ("dingtalk", "wecom", "feishu", "webhook", "sms")
+CHANNELS = (*((f"{team}-{kind}", kind) for team in TEAMS for kind in KINDS), ("postmaster", "email"))
 ITEMS = ("jobFT", "jobFailed", "jobHang", "jobRecovered", "nodeFT", "custom")
 SAID = (
-    "NCCL watchdog timeout in AllReduce", "通信超时，正在重启任务", "loss is NaN", "GPU fell off the bus, Xid 79",
-    "checkpoint saved", "磁盘已满 /data", "heartbeat lost", "CUDA out of memory", "restarted after a fault",
+    "NCCL watchdog timeout in AllReduce", "通信超时，正在重启任务", "loss is NaN",
+    "GPU fell off the bus, Xid 79", "checkpoint saved", "磁盘已满 /data", "heartbeat lost", "CUDA out of memory", "restarted after a fault",
     "training makes steps again", "pod evicted by the kubelet", "InfiniBand port down", "segmentation fault",
     "dataloader worker killed", "node isolated", "stack stands still on every rank",
 )  # fmt: skip
@@ -57,7 +55,7 @@ class Plan:
     """`COPIES` windows of time with `blocks` full blocks each; of later windows only the times differ."""
 
     blocks: int
-    first: int = (int(time.time() * 1000) >> WINDOW_BITS) - COPIES  # noqa: TID251  no decision
+    first: int = (int(time.time() * 1000) >> WINDOW_BITS) - COPIES
 
     @classmethod
     def of(cls, rows: int) -> "Plan":
@@ -126,15 +124,16 @@ def rows_of(plan: Plan, span: range) -> Iterator[tuple[One, str, datetime, dict[
         channel, kind = CHANNELS[one.channel]
         is_bad = one.state in ("failed", "expired")
         yield one, name, at, {
-            "id": name, "alert_id": delivery_id(plan, n - n % 2).replace("dlv", "alr"), "job_id": f"job_{one.job:026}",
+            "id": name, "alert_id": delivery_id(plan, n - n % 2).replace("dlv", "alr"),
+            "job_id": f"job_{one.job:026}",
             "job_name": f"llama-pretrain-{one.job:04}", "pool": "default",
             "queue": "train" if one.job % 4 == 0 else "infer", "channel_id": f"chn_{one.channel:026}",
-            "channel": channel, "kind": kind, "item": ITEMS[one.said % len(ITEMS)], "items": [], "severity": "error",
-            "status": "firing", "language": "en", "timezone": "", "trigger": "alert", "is_digest": False,
+            "channel": channel, "kind": kind, "item": ITEMS[one.said % len(ITEMS)], "items": [],
+            "severity": "error", "status": "firing", "language": "en", "timezone": "", "trigger": "alert", "is_digest": False,
             "fallback": [], "state": one.state, "why": "tried for a day" if one.state == "expired" else "",
             "order_key": f"job:{one.job}", "shard": one.channel % 16, "tries": 0, "attempt_count": 1,
-            "created_at": at, "first_attempt_at": at, "delivered_at": None if is_bad else at, "expires_at": at,
-            "mends": [], "message": {"title": one.title, "text": one.body, "format": "text"},
+            "created_at": at, "first_attempt_at": at, "delivered_at": None if is_bad else at,
+            "expires_at": at, "mends": [], "message": {"title": one.title, "text": one.body, "format": "text"},
             "error_code": "310000" if is_bad else None,
             "error_message": "keywords not in content" if is_bad else None,
             "error_permanent": True if is_bad else None, "recipients": [],
@@ -144,8 +143,8 @@ def rows_of(plan: Plan, span: range) -> Iterator[tuple[One, str, datetime, dict[
 def attempt_of(one: One, name: str, at: datetime) -> dict[str, Any]:
     is_bad = one.state in ("failed", "expired")
     return {
-        "id": one.n + 1, "delivery_id": name, "channel_id": f"chn_{one.channel:026}", "n": 1, "part": 1, "parts": 1,
-        "trigger": "alert", "lease_token": "t", "claimed_at": at, "started_at": at, "finished_at": at,
+        "id": one.n + 1, "delivery_id": name, "channel_id": f"chn_{one.channel:026}", "n": 1, "part": 1,
+        "parts": 1, "trigger": "alert", "lease_token": "t", "claimed_at": at, "started_at": at, "finished_at": at,
         "outcome": "refused" if is_bad else "delivered", "http_status": 200,
         "provider_code": "310000" if is_bad else "0",
         "provider_message": "keywords not in content" if is_bad else "ok", "possible_duplicate": False,
@@ -288,9 +287,9 @@ def _copies(plan: Plan, window: int) -> Iterator[str]:
         columns = [column.name for column in table.columns]
         values = ", ".join(own.get(name, f'"{name}"') for name in columns)
         quoted = ", ".join(f'"{name}"' for name in columns)
-        yield f"insert into {table.name} ({quoted}) select {values} from {table.name} where {which}"
-    before = f"(select last_id from search_blocks where block = {place - 1})"
-    yield f"update search_blocks set after_id = {before} where block = {place}"
+        yield f"insert into {table.name} ({quoted}) select {values} from {table.name} where {which}"  # noqa: S608  ours
+    before = f"(select last_id from search_blocks where block = {place - 1})"  # noqa: S608
+    yield f"update search_blocks set after_id = {before} where block = {place}"  # noqa: S608
 
 
 class Lines:
