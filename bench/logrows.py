@@ -32,10 +32,11 @@ KINDS = ("dingtalk", "wecom", "feishu", "webhook", "sms")
 CHANNELS = (*((f"{team}-{kind}", kind) for team in TEAMS for kind in KINDS), ("postmaster", "email"))
 ITEMS = ("jobFT", "jobFailed", "jobHang", "jobRecovered", "nodeFT", "custom")
 SAID = (
-    "NCCL watchdog timeout in AllReduce", "通信超时，正在重启任务", "loss is NaN",
-    "GPU fell off the bus, Xid 79", "checkpoint saved", "磁盘已满 /data", "heartbeat lost", "CUDA out of memory", "restarted after a fault",
-    "training makes steps again", "pod evicted by the kubelet", "InfiniBand port down", "segmentation fault",
-    "dataloader worker killed", "node isolated", "stack stands still on every rank",
+    "NCCL watchdog timeout in AllReduce", "通信超时，正在重启任务", "loss is NaN", "磁盘已满 /data",
+    "GPU fell off the bus, Xid 79", "checkpoint saved", "heartbeat lost", "CUDA out of memory",
+    "restarted after a fault", "training makes steps again", "pod evicted by the kubelet",
+    "InfiniBand port down", "segmentation fault", "dataloader worker killed", "node isolated",
+    "stack stands still on every rank",
 )  # fmt: skip
 RARE = {"quasar": 1_000_003, "meteor": 10_007, "comet": 1009}  # word: one in so many has it
 RAREST = "quasar"  # every window has its own: quasar1, quasar2 …
@@ -129,11 +130,12 @@ def rows_of(plan: Plan, span: range) -> Iterator[tuple[One, str, datetime, dict[
             "job_name": f"llama-pretrain-{one.job:04}", "pool": "default",
             "queue": "train" if one.job % 4 == 0 else "infer", "channel_id": f"chn_{one.channel:026}",
             "channel": channel, "kind": kind, "item": ITEMS[one.said % len(ITEMS)], "items": [],
-            "severity": "error", "status": "firing", "language": "en", "timezone": "", "trigger": "alert", "is_digest": False,
-            "fallback": [], "state": one.state, "why": "tried for a day" if one.state == "expired" else "",
+            "severity": "error", "status": "firing", "language": "en", "timezone": "", "trigger": "alert",
+            "is_digest": False, "fallback": [], "state": one.state, "why": "tried for a day" if one.state == "expired" else "",
             "order_key": f"job:{one.job}", "shard": one.channel % 16, "tries": 0, "attempt_count": 1,
             "created_at": at, "first_attempt_at": at, "delivered_at": None if is_bad else at,
-            "expires_at": at, "mends": [], "message": {"title": one.title, "text": one.body, "format": "text"},
+            "expires_at": at, "mends": [],
+            "message": {"title": one.title, "text": one.body, "format": "text"},
             "error_code": "310000" if is_bad else None,
             "error_message": "keywords not in content" if is_bad else None,
             "error_permanent": True if is_bad else None, "recipients": [],
@@ -144,8 +146,8 @@ def attempt_of(one: One, name: str, at: datetime) -> dict[str, Any]:
     is_bad = one.state in ("failed", "expired")
     return {
         "id": one.n + 1, "delivery_id": name, "channel_id": f"chn_{one.channel:026}", "n": 1, "part": 1,
-        "parts": 1, "trigger": "alert", "lease_token": "t", "claimed_at": at, "started_at": at, "finished_at": at,
-        "outcome": "refused" if is_bad else "delivered", "http_status": 200,
+        "parts": 1, "trigger": "alert", "lease_token": "t", "claimed_at": at, "started_at": at,
+        "finished_at": at, "outcome": "refused" if is_bad else "delivered", "http_status": 200,
         "provider_code": "310000" if is_bad else "0",
         "provider_message": "keywords not in content" if is_bad else "ok", "possible_duplicate": False,
         "recipients": [], "request": '{"msgtype": "markdown"}', "response": '{"errcode": 0}',
