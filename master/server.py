@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from master import datadir, logs
 from master.agentdoor import LOOPBACK, loopback, open_door
 from master.app import create_app
+from master.certificate import Renewing, StaySecure
 from master.cli.errors import FAILED, REFUSED, CommandError
 from master.controller import Controller
 from master.database import not_usable
@@ -32,6 +33,7 @@ from notifier.watchdog import Watchdog
 
 KEEP_ALIVE_S = 75
 END_WITHIN_S = 5
+RENEW_TICKS = 50  # of a tenth of a second
 DOOR = "agents.port"
 
 log = structlog.get_logger()
@@ -63,7 +65,7 @@ def run_server(settings: Settings, endpoint: Endpoint) -> int:
         for part in (controller, _watchdog(services, app.state.health)):
             part.start()
             stack.callback(part.stop)
-        server = _Server(_config(app, settings), endpoint.ready_fd)
+        server = _Server(_config(app, settings), endpoint.ready_fd, _renewing(settings))
         # uvicorn raises a signal once more when it has ended: to the default handler that would be our death
         # before the lease is given up.
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -108,11 +110,12 @@ def _agents_address(settings: Settings, listener: socket.socket, door: socket.so
 
 
 class _Server(uvicorn.Server):
-    """Says on a descriptor when it serves."""
+    """Says on a descriptor when it serves; looks after its certificate."""
 
-    def __init__(self, config: uvicorn.Config, ready_fd: int | None) -> None:
+    def __init__(self, config: uvicorn.Config, ready_fd: int | None, renewing: Renewing | None) -> None:
         super().__init__(config)
         self._ready_fd = ready_fd
+        self._renewing = renewing
 
     def end(self, _number: int, _frame: FrameType | None) -> None:
         self.should_exit = True
@@ -121,6 +124,17 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started and self._ready_fd is not None:
             os.write(self._ready_fd, b"\n")
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._renewing is not None and self.config.ssl is not None and counter % RENEW_TICKS == 0:
+            self._renewing.look(self.config.ssl)
+        return await super().on_tick(counter)
+
+
+def _renewing(settings: Settings) -> Renewing | None:
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    return Renewing(settings.tls_cert, settings.tls_key)
 
 
 @contextlib.contextmanager
@@ -135,7 +149,7 @@ def _listener(settings: Settings, endpoint: Endpoint) -> Iterator[socket.socket]
 
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
-        app,
+        app if settings.tls_cert is None else StaySecure(app),
         log_config=None,
         access_log=False,
         server_header=False,

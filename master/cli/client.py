@@ -200,6 +200,12 @@ def refusal(status: int, problem: Json) -> CommandError:
 
 def unreachable(server: str, error: Exception) -> CommandError:
     reason = str(error).rpartition(": ")[2] or type(error).__name__
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return CommandError(
+            f"cannot reach {server}: its certificate is not trusted: {reason}; "
+            "name its authority's file by FAULTCAST_CA_BUNDLE",
+            UNREACHABLE,
+        )
     return CommandError(
         f"cannot reach {server}: {reason}; start it with `faultcast up` or name it with --server", UNREACHABLE
     )
