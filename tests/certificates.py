@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from notifier.clock import utcnow
 
 PEM = serialization.Encoding.PEM
+NAMES = ("localhost", "providers.invalid")  # the second is known to a proxy of the tests alone
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def made(folder: Path, *, days: int = 90, name: str = "server") -> Pair:
         .not_valid_before(now - timedelta(days=30))
         .not_valid_after(now + timedelta(days=days))
         .add_extension(
-            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]),
+            x509.SubjectAlternativeName([*map(x509.DNSName, NAMES), x509.IPAddress(ip_address("127.0.0.1"))]),
             critical=False,
         )
         .add_extension(

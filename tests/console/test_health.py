@@ -25,8 +25,10 @@ from notifier.model import Delivery, Meta, Worker
 from notifier.presence import Presence, living
 from notifier.secretbox import SecretBox
 from notifier.storage import Store
+from notifier.watchdog import Watchdog
 from tests.conftest import wait_for
 from tests.console.conftest import BOTH_DATABASES
+from tests.notifier.test_watchdog import listening
 
 Told = Any  # the job of conftest.py
 Page = Any
@@ -216,3 +218,26 @@ def test_channels_with_figures_of_their_own_are_not_without_number(monkeypatch: 
     }
     assert {"cap/q/c0", "cap/q/c1", metrics.OTHERS} <= counted
     assert not {"cap/q/c2", "cap/q/c3"} & counted
+
+
+def test_the_watchdog_is_called_while_a_worker_speaks(services: Services, worker: Presence) -> None:
+    """By a real call, over all that is looked at."""
+    health = Health(lambda: look(services, None))
+
+    def faults() -> list[str]:
+        return [one.name for one in health.checks() if not one.ok]
+
+    withheld = metrics.WATCHDOG.labels("withheld")
+    before = withheld._value.get()
+    with listening() as outside:
+        watchdog = Watchdog(outside.url, services.network, faults, every_s=0.02)
+        watchdog.start()
+        try:
+            outside.await_calls(2)
+            worker.stop()
+            wait_for(lambda: withheld._value.get() > before)
+            calls, before = outside.calls, withheld._value.get()
+            wait_for(lambda: withheld._value.get() > before + 5)
+            assert outside.calls == calls
+        finally:
+            watchdog.stop()

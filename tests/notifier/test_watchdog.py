@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -39,8 +40,8 @@ class Outside:
             time.sleep(0.01)
 
 
-@pytest.fixture
-def outside() -> Iterator[Outside]:
+@contextmanager
+def listening() -> Iterator[Outside]:
     outside = Outside()
     thread = threading.Thread(target=outside.server.serve_forever, args=(0.02,))
     thread.start()
@@ -48,6 +49,12 @@ def outside() -> Iterator[Outside]:
     outside.server.shutdown()
     thread.join()
     outside.server.server_close()
+
+
+@pytest.fixture
+def outside() -> Iterator[Outside]:
+    with listening() as outside:
+        yield outside
 
 
 class Health:
