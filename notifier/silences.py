@@ -115,14 +115,13 @@ def unsilence(session: Session, alert: Alert, spec: Mapping[str, Any], now: date
             row.why = words(session, hush)
         _plan(session, alert, hush, waiting)
         return set()
-    reached = reach(session, (alert.pool, alert.queue), {one["name"] for one in waiting}, now)
     shards: set[int] = set()
     for one in waiting:
-        row, found = rows[one["delivery"]], reached.get(one["name"])
-        telling = _again(session, row, one, found.via if found else "", now)
-        for channel in found.channels if found else _its_channel(session, row):
-            if not _has_it(session, alert, channel, telling):
-                shards |= wake_of(session, [put(session, alert, channel, telling, now)], now)
+        row = rows[one["delivery"]]
+        told = _let_go(session, alert, row, one, now)
+        if told:
+            row.why = f"{row.why}; told then: {', '.join(new.id for new in told)}"
+        shards |= wake_of(session, told, now)
     return shards
 
 
@@ -180,10 +179,23 @@ def _rows(session: Session, alert: Alert, ids: Sequence[str]) -> Sequence[Delive
     return session.scalars(kept.order_by(Delivery.id)).all()
 
 
-def _its_channel(session: Session, row: Delivery) -> Sequence[Channel]:
-    """Of a row whose name means nothing any more."""
-    channel = session.get(Channel, row.channel_id)
-    return [channel] if channel is not None else []
+def _let_go(
+    session: Session, alert: Alert, row: Delivery, one: Mapping[str, Any], now: datetime
+) -> list[Delivery]:
+    """What is told in place of a row that was kept back: to whom its name means now, or else the fallback."""
+    names = (one["name"], *row.fallback)
+    reached = reach(session, (alert.pool, alert.queue), names, now)
+    name = next((name for name in names if name in reached and reached[name].channels), None)
+    if name is None:
+        return []
+    telling = _again(session, row, one, reached[name].via, now)
+    if name != one["name"]:
+        telling = replace(telling, fallback=tuple(row.fallback[row.fallback.index(name) + 1 :]))
+    return [
+        put(session, alert, channel, telling, now)
+        for channel in reached[name].channels
+        if not _has_it(session, alert, channel, telling)
+    ]
 
 
 def _again(session: Session, row: Delivery, one: Mapping[str, Any], via: str, now: datetime) -> Telling:

@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, update
 
 from notifier.acknowledging import ack
 from notifier.alerts import publish
@@ -230,3 +230,15 @@ def test_who_ends_a_silence_while_an_alert_is_being_kept_back_lets_it_go(store: 
     assert planned(store) == [at(1)]
     unsilenced(store, at(1))
     assert lines(log(store)) == [KEPT, AGAIN]
+
+
+def test_of_a_channel_that_was_deleted_meanwhile_the_fallback_is_told(store: Store) -> None:
+    add_channels(store, "ding", "mail", "last")
+    add_silence(store)
+    told(store, custom(channels=("ding",), fallback=("mail", "last")))
+    with store.write() as session:
+        session.execute(delete(Channel).where(Channel.name == "ding"))
+    unsilenced(store, at(60))
+    kept, new = log(store)
+    assert (new.channel, new.trigger, new.fallback) == ("mail", "unsilence", ["last"])
+    assert kept.why.endswith(f"; told then: {new.id}")
