@@ -8,11 +8,14 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from notifier.documents import Document, Moment
+from notifier.followups import planned
 from notifier.items import ITEMS
 from notifier.model import Alert, Channel
 from notifier.outbox import Telling, first_state
-from notifier.routing import Named, routed
+from notifier.routing import Named, facts_of, routed, routed_by
+from notifier.rules import AlertConfigModel
 from notifier.silences import hush_of, words
+from notifier.storedrules import readable
 
 
 class WouldBeTold(Document):
@@ -27,10 +30,20 @@ class WouldBeTold(Document):
     why: str
 
 
+class WouldFollow(Document):
+    """What comes later, should nobody acknowledge it: a step of escalation, or reminders."""
+
+    kind: str = Field(description="`escalate` or `remind`")
+    after_s: float = Field(description="since the alert; of reminders also the interval")
+    channels: list[str] = Field(description="as they would be told at this moment")
+    why: str
+
+
 class PreviewDocument(Document):
     item: str
     severity: str
     told: list[WouldBeTold]
+    later: list[WouldFollow]
     why: str = Field(description="why nobody, or not everybody, would be told")
 
 
@@ -62,7 +75,25 @@ def preview(session: Session, supposed: Supposed, now: datetime) -> PreviewDocum
     kept_back = words(session, hush) if hush else ""
     told = [_would_be(channel, replace(telling, kept_back=kept_back)) for channel, telling in found.told]
     why = "; ".join([*found.why, *filter(None, [kept_back])])
-    return PreviewDocument(item=supposed.item, severity=severity, told=told, why=why)
+    later = _later(session, alert, found.config, now) if found.config is not None else []
+    return PreviewDocument(item=supposed.item, severity=severity, told=told, later=later, why=why)
+
+
+def _later(session: Session, alert: Alert, config: AlertConfigModel, now: datetime) -> list[WouldFollow]:
+    """In the order in which they would come."""
+    found = []
+    for one in sorted(planned(config, facts_of(alert), now), key=lambda one: one.due_at):
+        routed_then = routed_by(session, alert, readable({"rules": [one.spec["rule"]]})[0], now)
+        via = {telling.why for _, telling in routed_then.told if telling.why}
+        found.append(
+            WouldFollow(
+                kind=one.kind,
+                after_s=(one.due_at - now).total_seconds(),
+                channels=[channel.name for channel, _ in routed_then.told],
+                why="; ".join([*routed_then.why, *sorted(via)]),
+            )
+        )
+    return found
 
 
 def _would_be(channel: Channel, telling: Telling) -> WouldBeTold:

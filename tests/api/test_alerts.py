@@ -283,6 +283,30 @@ def test_a_preview_says_who_would_be_told_and_writes_nothing(admin: httpx.Client
     assert admin.get("/alerts").json()["items"] == []
 
 
+def test_a_preview_says_who_comes_next(admin: httpx.Client, ding: str) -> None:
+    channel(admin, "sms")
+    rules = {
+        "rules": [{"channels": [ding], "remind_every_s": 600, "items": ["jobFT"]}],
+        "escalation": [
+            {"after_s": 900, "channels": ["sms"], "min_severity": "error"},
+            {"after_s": 300, "channels": ["sms", ding], "items": ["jobFT"]},
+        ],
+    }
+    assert admin.put("/pools/default/alerts", json=rules).status_code == 200
+    seen = {
+        item: admin.get("/pools/default/alerts/preview", params={"item": item}).json()["later"]
+        for item in ("jobFT", "jobHang", "jobRunning")
+    }
+    found = {
+        item: [(one["kind"], one["after_s"], one["channels"]) for one in all_] for item, all_ in seen.items()
+    }
+    assert found == {
+        "jobFT": [("escalate", 300.0, ["sms", ding]), ("remind", 600.0, [ding])],
+        "jobHang": [("escalate", 900.0, ["sms"])],
+        "jobRunning": [],
+    }
+
+
 @pytest.mark.parametrize(
     "address", ["/pools/nowhere/alerts", "/jobs/job_2/alerts", "/jobs/job_2/alerts/preview?item=jobFT"]
 )
