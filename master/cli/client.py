@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_SERVER = "http://127.0.0.1:8642"
 PREFIX = "/api/v1"
 PAGE = 500
+PIECE = 64 * 1024
 TIMEOUT_S = 90.0  # a test message or a collection of stacks may take its time
 
 Json = Any
@@ -93,6 +94,22 @@ class Client:
             document = {}
         return Page(document if isinstance(document, dict) else {}, _skew(response.headers.get("date", "")))
 
+    def stream(self, path: str, query: Mapping[str, Any]) -> Iterator[bytes]:
+        """What is answered, piece by piece. Raises CommandError for anything but success."""
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415  as below
+
+        response = self._send("GET", path, body=None, query=query, headers=None, is_whole=False)
+        if response.status >= 300:
+            try:
+                problem = json.loads(response.read())
+            except (ValueError, RecursionError):
+                problem = None
+            raise refusal(response.status, problem)
+        try:
+            yield from response.stream(PIECE)
+        except HTTPError:
+            raise CommandError(f"{self.server} broke off: what came is not whole", FAILED) from None
+
     def _send(
         self,
         method: str,
@@ -102,6 +119,7 @@ class Client:
         query: Mapping[str, Any] | None,
         headers: Mapping[str, str] | None,
         prefix: str = PREFIX,
+        is_whole: bool = True,
     ) -> "BaseHTTPResponse":
         from urllib3 import PoolManager, Timeout  # noqa: PLC0415  `--help` need not wait for it
         from urllib3.exceptions import HTTPError, LocationValueError  # noqa: PLC0415
@@ -119,7 +137,9 @@ class Client:
             sent["Content-Type"] = "application/json"
         url = self.server + prefix + path + _query(query)
         try:
-            return self._pool.request(method, url, body=data, headers=sent, redirect=False)
+            return self._pool.request(
+                method, url, body=data, headers=sent, redirect=False, preload_content=is_whole
+            )
         except (LocationValueError, UnicodeError):
             raise CommandError(f"--server: {self.server} is no address: {_ADDRESS}") from None
         except HTTPError as error:

@@ -1,12 +1,16 @@
 """`faultcast delivery …`: the delivery log."""
 
+import sys
+from collections import Counter
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from master.cli.client import Client, segment
 from master.cli.command import Count, Json, client_command, group
+from master.cli.errors import REFUSED, CommandError
 from master.cli.output import (
     field,
     moment,
@@ -35,7 +39,7 @@ COLUMNS = {
     "TOOK": lambda delivery: seconds(delivery.get("latency_s")),
     "WHY": lambda delivery: (delivery.get("error") or {}).get("message") or delivery.get("why"),
 }
-_LAST = ("message", "attempts")  # shown apart, after the rest
+_LAST = ("message", "attempts", "steps")  # shown apart, after the rest
 _Text = str | None
 
 
@@ -56,14 +60,15 @@ class Filters:
     state: Annotated[_Text, _filter("--state", "pending, delivered, failed …")] = None
     since: Annotated[_Text, _filter("--since", "Created at or after.", "TIME")] = None
     until: Annotated[_Text, _filter("--until", "Created before.", "TIME")] = None
-    q: Annotated[_Text, _filter("--q", "Words of title, text or the provider's answer.", "WORDS")] = None
+    q: Annotated[_Text, _filter("--q", "Words of title, text, job, error, answers; or an id.", "WORDS")] = (
+        None
+    )
 
 
 @client_command(app, "list", flags=Filters)
 def list_deliveries(client: Client, filters: Filters, limit: Count = 50, as_json: Json = False) -> None:
     """List deliveries, newest first."""
-    bounds = {"since": moment_of("--since", filters.since), "until": moment_of("--until", filters.until)}
-    found = client.pages("/deliveries", {**asdict(filters), **bounds}, limit)
+    found = client.pages("/deliveries", _chosen(filters), limit)
     print_items(found, COLUMNS, as_json=as_json, empty="no deliveries")
 
 
@@ -79,6 +84,7 @@ def get(
         print_json(document)
         return
     print_facts(document, [name for name in document if name not in _LAST])
+    _print_steps(document)
     message = document.get("message")
     if message:
         say("message")
@@ -89,15 +95,100 @@ def get(
         print_table(head, [_attempt(attempt) for attempt in attempts])
 
 
-@client_command(app, "resend")
+@client_command(app, "resend", flags=Filters)
 def resend(
+    client: Client,
+    filters: Filters,
+    delivery: Annotated[str | None, typer.Argument(metavar="[ID]", show_default=False)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be sent.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Without any filter: all that failed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Tell it again: by a new delivery with an id of its own if this one has ended, else at once.
+
+    With filters instead of an ID: all that match and were not delivered since, the newest first.
+    """
+    chosen = _chosen(filters)
+    if delivery is None:
+        _resend_all(client, {"filter": chosen, "dry_run": dry_run, "all": every}, as_json=as_json)
+        return
+    if chosen or dry_run or every:
+        raise CommandError("ID: name one delivery, or filters, not both", REFUSED)
+    document = client.post(f"/deliveries/{segment(delivery)}/resend")
+    print_json(document) if as_json else say(f"{document['id']} {document['state']}")
+
+
+@client_command(app, "export", flags=Filters)
+def export(
+    client: Client,
+    filters: Filters,
+    how: Annotated[str, typer.Option("--format", help="ndjson or csv.")] = "ndjson",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A file [default: standard output].", show_default=False),
+    ] = None,
+) -> None:
+    """Write all that match into a file, newest first: a JSON document a line, or a table."""
+    query = {**_chosen(filters), "format": how}
+    if output is None:
+        for piece in client.stream("/deliveries/export", query):
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+        return
+    draft = output.with_name(f"{output.name}.part")
+    try:
+        with draft.open("wb") as file:
+            file.writelines(client.stream("/deliveries/export", query))
+        draft.replace(output)
+    except OSError as error:
+        raise CommandError(f"--output: {output}: {error.strerror}; name a file that can be written") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@client_command(app, "expunge")
+def expunge(
     client: Client,
     delivery: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Tell it again: by a new delivery with an id of its own if this one has ended, else at once."""
-    document = client.post(f"/deliveries/{segment(delivery)}/resend")
-    print_json(document) if as_json else say(f"{document['id']} {document['state']}")
+    """Remove what it said and what was answered; when, to whom, state and codes stay."""
+    document = client.delete(f"/deliveries/{segment(delivery)}/content")
+    print_json(document) if as_json else say(f"{document['id']} {document['why']}")
+
+
+def _chosen(filters: Filters) -> dict[str, Any]:
+    bounds = {"since": moment_of("--since", filters.since), "until": moment_of("--until", filters.until)}
+    return {name: value for name, value in {**asdict(filters), **bounds}.items() if value is not None}
+
+
+def _resend_all(client: Client, body: dict[str, Any], *, as_json: bool) -> None:
+    """Call after call; what is counted is added up."""
+    total: dict[str, Any] = {"matched": 0, "would_send": 0, "sent": 0, "skipped": Counter(), "deliveries": []}
+    while True:
+        found = client.post("/deliveries/resend", body)
+        for name in ("matched", "would_send", "sent", "deliveries"):
+            total[name] += found[name]
+        total["skipped"].update(found["skipped"])
+        body["cursor"] = found["next_cursor"]
+        if body["cursor"] is None:
+            break
+    if as_json:
+        print_json({**total, "skipped": dict(total["skipped"])})
+        return
+    left_out = ", ".join(f"{many} {why}" for why, many in sorted(total["skipped"].items()))
+    verb = f"would send {total['would_send']}" if body["dry_run"] else f"sent {total['sent']}"
+    say(f"{verb} of {total['matched']} that match" + (f"; left out: {left_out}" if left_out else ""))
+
+
+def _print_steps(document: dict[str, Any]) -> None:
+    """accepted 03:12:41 → claimed +0.8 s → sent +0.0 s → answered +0.2 s."""
+    steps = document.get("steps") or {}
+    parts = [f"accepted {moment(steps.get('accepted_at'))}"]
+    for name, took in (("claimed", "waited_s"), ("sent", "rendered_s"), ("answered", "provider_s")):
+        if steps.get(f"{name}_at"):
+            parts.append(f"{name} +{seconds(steps.get(took) or 0.0)}")
+    say("steps  " + " → ".join(parts))
 
 
 def _attempt(attempt: dict[str, Any]) -> list[Any]:

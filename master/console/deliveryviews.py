@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from master.console.show import duration, tone
 from master.console.words import Translate
 from notifier.auth import Principal
+from notifier.clock import rfc3339
 from notifier.deliveries import Filters, FullDeliveryDocument
 from notifier.model import Channel
 
@@ -31,6 +32,11 @@ class Chosen:
     @property
     def is_any(self) -> bool:
         return any(vars(self).values())
+
+    def query(self, now: datetime) -> dict[str, str]:
+        """The same as the API has it."""
+        found = {name: value for name, value in vars(self.filters(now)).items() if value is not None}
+        return {name: rfc3339(one) if isinstance(one, datetime) else one for name, one in found.items()}
 
     def filters(self, now: datetime) -> Filters:
         span = SPANS.get(self.last or "")
@@ -59,15 +65,18 @@ def channel_names(session: Session, principal: Principal) -> Sequence[str]:
 
 
 def steps_of(delivery: FullDeliveryDocument, t: Translate, at: str) -> list[Step]:
-    """Accepted → sent → answered → where it stands; the middle ones as times after the alert."""
-    steps = [Step(t("accepted"), at, "ok")]
-    if delivery.attempts:
-        last = delivery.attempts[-1]
-        steps.append(Step(t("sent"), _after(delivery, last.started_at), "ok"))
-        steps.append(Step(t("answered"), _after(delivery, last.finished_at), tone(last.outcome or "unknown")))
+    """Accepted → claimed → sent → answered → where it stands; each with what it took after the one before."""
+    steps, known = [Step(t("accepted"), at, "ok")], delivery.steps
+    if known.sent_at is not None:
+        claimed = "–" if known.claimed_at is None else _took(known.waited_s)
+        since = known.rendered_s if known.claimed_at is not None else known.waited_s
+        last = delivery.attempts[-1].outcome or "unknown"
+        steps.append(Step(t("claimed"), claimed, "ok"))
+        steps.append(Step(t("sent"), _took(since), "ok"))
+        steps.append(Step(t("answered"), _took(known.provider_s), tone(last)))
     steps.append(Step(t("final"), delivery.state, tone(delivery.state)))
     return steps
 
 
-def _after(delivery: FullDeliveryDocument, moment: datetime | None) -> str:
-    return "–" if moment is None else f"+{duration((moment - delivery.created_at).total_seconds())}"
+def _took(seconds: float | None) -> str:
+    return "–" if seconds is None else f"+{duration(seconds)}"

@@ -1,10 +1,11 @@
 """The pages that only show: jobs, fault events, deliveries, channels, nodes."""
 
 from typing import Annotated
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from sqlalchemy import select
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from master.api import insight
 from master.console.deliveryviews import Chosen, channel_names, steps_of
@@ -24,7 +25,9 @@ from master.model import Node
 from notifier import deliveries
 from notifier.alertdocuments import document as alert_document
 from notifier.api.deliveries import STATES
+from notifier.bulkresend import resend_all
 from notifier.clock import utcnow
+from notifier.exporting import MEDIA_TYPES, Format, exported
 from notifier.items import ITEMS
 from notifier.model import Alert, Channel
 from notifier.pages import Ask
@@ -87,7 +90,7 @@ def events(request: Request, visitor: SignedIn, cursor: Cursor = None) -> Respon
     return page(request, "events.html", values | _paging(request, cursor, following))
 
 
-def _chosen(
+def chosen_of(
     *,
     job: Word = None,
     channel: Word = None,
@@ -101,7 +104,7 @@ def _chosen(
 
 @router.get("/deliveries")
 def list_deliveries(
-    request: Request, visitor: SignedIn, chosen: Annotated[Chosen, Depends(_chosen)], cursor: Cursor = None
+    request: Request, visitor: SignedIn, chosen: Annotated[Chosen, Depends(chosen_of)], cursor: Cursor = None
 ) -> Response:
     with services_of(request).store.read() as session:
         found = deliveries.listed(session, visitor.principal, chosen.filters(utcnow()), Ask(PAGE, cursor))
@@ -113,8 +116,33 @@ def list_deliveries(
         "channels": names,
         "items": list(ITEMS),
         "states": STATES,
+        "asked": urlencode({name: value for name, value in vars(chosen).items() if value}),
     }
     return page(request, "deliveries.html", values | _paging(request, cursor, found.next_cursor))
+
+
+@router.get("/deliveries/export")
+def export(
+    request: Request,
+    visitor: SignedIn,
+    chosen: Annotated[Chosen, Depends(chosen_of)],
+    how: Annotated[Format, Query(alias="format")] = Format.CSV,
+) -> Response:
+    found = exported(services_of(request).store, visitor.principal, chosen.filters(utcnow()), how)
+    disposition = {"Content-Disposition": f'attachment; filename="deliveries.{how}"'}
+    return StreamingResponse(found, media_type=MEDIA_TYPES[how], headers={**HEADERS, **disposition})
+
+
+@router.get("/deliveries/resend")
+def ask_resend(
+    request: Request, visitor: SignedIn, chosen: Annotated[Chosen, Depends(chosen_of)]
+) -> Response:
+    """What would be sent again; the form on the page does it."""
+    now, filters = utcnow(), chosen.filters(utcnow())
+    with services_of(request).store.read() as session:
+        counted = resend_all(session, visitor.principal, filters, None, now, dry_run=True).document
+    values = {"visitor": visitor, "chosen": chosen, "counted": counted, "fields": chosen.query(now)}
+    return page(request, "resend.html", values)
 
 
 @router.get("/deliveries/{delivery_id}")
