@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from channels.absent import AbsentConfig
 from channels.base import ChannelConfig
@@ -32,18 +32,15 @@ from notifier.doorbell import shard_of
 from notifier.failing import close_failing
 from notifier.fixedtext import fixed_text
 from notifier.ids import new_id
-from notifier.model import Channel, Delivery
+from notifier.mending import close_waiting, release_held
+from notifier.model import Channel
 from notifier.pages import Ask, Page, page
-from notifier.plan import RELEASED
 from notifier.problems import conflict, invalid, not_found, of_validation
 from notifier.secretbox import SecretBox
 
 DEFAULT_SCOPE = "default"
-WAITING = ("pending", "retrying", "held")
 DELETED = "the channel was deleted before this was sent"
 DISABLED = "the channel was disabled before this was sent"
-TOO_LATE = "too old by the time the channel was mended"
-TOLD_BY_FALLBACK = "told by the fallback while this channel was broken"
 
 Config = Annotated[dict[str, Any], Field(description="by `kind`; secrets are answered masked")]
 Language = Literal["zh", "en"] | None
@@ -192,12 +189,12 @@ class Editing:
         if row.enabled:
             release_held(self.session, row, self.now)
         else:
-            _close(self.session, row, state="suppressed", why=DISABLED)
+            close_waiting(self.session, row, state="suppressed", why=DISABLED)
 
     def delete(self, row: Channel) -> None:
         """What was not sent yet is `failed`; what was sent stays in the log."""
         error = {"error_code": "channel_deleted", "error_message": DELETED, "error_permanent": True}
-        _close(self.session, row, state="failed", why=DELETED, **error)
+        close_waiting(self.session, row, state="failed", why=DELETED, **error)
         close_failing(self.session, row, self.now)
         self.session.delete(row)
 
@@ -291,44 +288,6 @@ def check_fixed(row: Channel, body: ChannelChange) -> None:
     for field, value in fixed.items():
         if getattr(body, field) not in {None, value}:
             raise invalid(field, f"cannot be changed from {value}: make another channel instead")
-
-
-def mended(session: Session, row: Channel, now: datetime) -> None:
-    """The channel is seen to work (its test passed): it is well, and what was held is told."""
-    row.health, row.health_why = "ok", ""
-    close_failing(session, row, now)
-    release_held(session, row, now)
-
-
-def release_held(session: Session, row: Channel, now: datetime) -> None:
-    """What was held may be told now, less what the fallback delivered and what is too old.
-
-    All of it becomes due at the same moment, so the worker tells it in one digest.
-    """
-    fallback = aliased(Delivery)
-    told = select(fallback.id).where(
-        fallback.alert_id == Delivery.alert_id,
-        fallback.status == Delivery.status,
-        fallback.trigger == "fallback",
-        fallback.state.in_(("delivered", "accepted", "merged")),
-    )
-    held = (Delivery.channel_id == row.id, Delivery.state == "held")
-    _settle(session, (*held, told.exists()), state="suppressed", why=TOLD_BY_FALLBACK)
-    _settle(session, (*held, Delivery.expires_at <= now), state="expired", why=TOO_LATE)
-    _update(session, held, state="pending", why=RELEASED, next_attempt_at=now)
-
-
-def _close(session: Session, row: Channel, **values: object) -> None:
-    _settle(session, (Delivery.channel_id == row.id, Delivery.state.in_(WAITING)), **values)
-
-
-def _settle(session: Session, which: Sequence[ColumnElement[bool]], **values: object) -> None:
-    _update(session, which, next_attempt_at=None, **values)
-
-
-def _update(session: Session, which: Sequence[ColumnElement[bool]], **values: object) -> None:
-    statement = update(Delivery).where(*which).values(**values)
-    session.execute(statement, execution_options={"synchronize_session": False})
 
 
 def _field_of(config: ChannelConfig, target: str) -> str:

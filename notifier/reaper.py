@@ -6,9 +6,9 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from notifier import meters, metrics
-from notifier.channels import release_held
 from notifier.claim import take_back
 from notifier.doorbell import SHARDS
+from notifier.mending import release_held
 from notifier.model import Alert, Channel, Delivery
 from notifier.settle import OPEN, expire
 

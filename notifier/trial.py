@@ -13,10 +13,10 @@ from channels.base import Answer, Outcome, Part
 from channels.transport import Network
 from notifier import meters, retry
 from notifier.attempts import Intent, complete, intend
-from notifier.channels import mended
 from notifier.clock import utcnow
 from notifier.documents import Document
 from notifier.ids import new_id
+from notifier.mending import mended
 from notifier.messages import Made, make
 from notifier.model import Alert, Attempt, Channel, Delivery
 from notifier.outbox import Telling, put

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from notifier.channels import mended
 from notifier.clock import utcnow
+from notifier.mending import mended
 from notifier.model import Channel
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from notifier.alerts import (
     raise_channel_failing,
     resolve,
 )
-from notifier.channels import mended
 from notifier.doorbell import shard_of
 from notifier.ids import new_id
+from notifier.mending import mended
 from notifier.model import Alert, Channel, Delivery
 from notifier.outbox import UNASKED
 from notifier.problems import Problem

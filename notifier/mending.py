@@ -1,0 +1,54 @@
+"""What waits on a channel when it is mended, disabled or deleted."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, select, update
+from sqlalchemy.orm import Session, aliased
+
+from notifier.failing import close_failing
+from notifier.model import Channel, Delivery
+from notifier.plan import RELEASED
+
+WAITING = ("pending", "retrying", "held")
+TOO_LATE = "too old by the time the channel was mended"
+TOLD_BY_FALLBACK = "told by the fallback while this channel was broken"
+
+
+def mended(session: Session, row: Channel, now: datetime) -> None:
+    """The channel is seen to work (its test passed): it is well, and what was held is told."""
+    row.health, row.health_why = "ok", ""
+    close_failing(session, row, now)
+    release_held(session, row, now)
+
+
+def release_held(session: Session, row: Channel, now: datetime) -> None:
+    """What was held may be told now, less what the fallback delivered and what is too old.
+
+    All of it becomes due at the same moment, so the worker tells it in one digest.
+    """
+    fallback = aliased(Delivery)
+    told = select(fallback.id).where(
+        fallback.alert_id == Delivery.alert_id,
+        fallback.status == Delivery.status,
+        fallback.trigger == "fallback",
+        fallback.state.in_(("delivered", "accepted", "merged")),
+    )
+    held = (Delivery.channel_id == row.id, Delivery.state == "held")
+    _settle(session, (*held, told.exists()), state="suppressed", why=TOLD_BY_FALLBACK)
+    _settle(session, (*held, Delivery.expires_at <= now), state="expired", why=TOO_LATE)
+    _update(session, held, state="pending", why=RELEASED, next_attempt_at=now)
+
+
+def close_waiting(session: Session, row: Channel, **values: object) -> None:
+    """All that is unsent there becomes this."""
+    _settle(session, (Delivery.channel_id == row.id, Delivery.state.in_(WAITING)), **values)
+
+
+def _settle(session: Session, which: Sequence[ColumnElement[bool]], **values: object) -> None:
+    _update(session, which, next_attempt_at=None, **values)
+
+
+def _update(session: Session, which: Sequence[ColumnElement[bool]], **values: object) -> None:
+    statement = update(Delivery).where(*which).values(**values)
+    session.execute(statement, execution_options={"synchronize_session": False})
