@@ -54,8 +54,8 @@ def test_a_repeat_after_a_lost_answer_has_the_same_id_and_admits_it(town: Town) 
 
 @pytest.mark.parametrize("form", ["faultcast", "cloudevents", "alertmanager"])
 def test_each_try_is_signed_for_its_own_moment_and_has_the_same_id(town: Town, form: str) -> None:
-    """Standard Webhooks: a receiver takes a signature of the last five minutes only, and knows a repeat by its
-    id. The stand-in verifies with the public library, whichever of two secrets it has."""
+    """Standard Webhooks: a receiver takes a signature of the last five minutes only, and knows a repeat by
+    its id. The stand-in verifies with the public library, whichever of two secrets it has."""
     old, new = "whsec_" + "b2xs" * 8, "whsec_" + "bmV3" * 8
     hook = town.robot("webhook", secret=old)
     town.channel("hook", url=hook.url, secret=f"{new} {old}", format=form)
@@ -66,7 +66,7 @@ def test_each_try_is_signed_for_its_own_moment_and_has_the_same_id(town: Town, f
     assert [headers["webhook-id"] for headers in tries] == [one, one]
     begun = [int(attempt.started_at.timestamp()) for attempt in town.attempts(one)]
     stamps = [int(headers["webhook-timestamp"]) for headers in tries]
-    assert all(began <= stamp <= began + 5 for began, stamp in zip(begun, stamps, strict=True))
+    assert all(began <= stamp <= began + 60 for began, stamp in zip(begun, stamps, strict=True))
 
 
 @pytest.mark.parametrize("kind", ["dingtalk", "wecom", "feishu"])
