@@ -131,7 +131,8 @@ def ack(
 ) -> None:
     """Acknowledge an alert: escalation and reminders stop."""
     document = client.post(f"/alerts/{segment(alert)}/ack", None if comment is None else {"comment": comment})
-    print_json(document) if as_json else say(f"{alert} acknowledged")
+    who = f"{document.get('acked_by')}, {document.get('acked_at')}"  # the first one stays
+    print_json(document) if as_json else say(f"{alert} acknowledged ({who})")
 
 
 def _path(owner: str) -> str:

@@ -267,6 +267,21 @@ def test_wait_names_the_error_that_ended_the_job(faultcast: Run, server: Server)
     assert "ended as Failed: The training code failed (ValueError: bad batch). it stops" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("flags", "body"),
+    [((), {}), (("--comment", "换盘中"), {"comment": "换盘中"})],
+    ids=["silently", "with a word"],
+)
+def test_an_alert_is_acknowledged(
+    faultcast: Run, server: Server, flags: tuple[str, ...], body: dict[str, str]
+) -> None:
+    server.answer = {"id": "alr_1", "acked_by": "admin", "acked_at": "2026-11-29T03:00:00Z"}
+    ended = faultcast("alert", "ack", "alr_1", *flags)
+    assert (ended.code, ended.out) == (0, "alr_1 acknowledged (admin, 2026-11-29T03:00:00Z)\n")
+    (asked,) = server.asked
+    assert (asked["path"], asked["body"]) == ("/api/v1/alerts/alr_1/ack", body)
+
+
 def test_stacks_that_could_not_be_read_are_named(faultcast: Run, server: Server) -> None:
     frame = {"name": "spin\x1b[31m (train.py:7)", "ranks_in": "0", "ranks_not_in": "", "children": []}
     server.answer = {
