@@ -77,18 +77,17 @@ def advance(store: Store, turn: AbstractContextManager[Any], batch: int | None =
 
 
 def look(session: Session, size: int, now: datetime) -> Found:
-    top = session.scalars(select(SearchBlock).order_by(SearchBlock.block.desc()).limit(1)).first()
-    bottom = session.scalars(select(SearchBlock).order_by(SearchBlock.block).limit(1)).first()
+    top, bottom = _end(session, newest=True), _end(session, newest=False)
     if top is None or bottom is None:
         return Found(None, None)
     upto = first_id("dlv", now - LAG)
     fresh = _rows(session, (Delivery.id > top.last_id) & (Delivery.id < upto), size)
     changed = _changed(session, size, now)
     checked = _unchecked(session, top, now)
-    span: ColumnElement[bool] = Delivery.id.between(first_id("dlv", now - RECENT), top.last_id)
+    since = max(first_id("dlv", now - RECENT), bottom.after_id)
+    late = [*_unread(session, since, top.last_id, size)]
     if checked is not None:
-        span = or_(span, (Delivery.id > checked.after_id) & (Delivery.id <= checked.last_id))
-    late = _rows(session, span & (Delivery.id > bottom.after_id) & ~_is_in(), size)
+        late += _unread(session, checked.after_id, min(checked.last_id, since), size)
     old = None
     if bottom.after_id and not fresh:
         old = _rows(session, Delivery.id <= bottom.after_id, FULL, newest_first=True)
@@ -103,6 +102,12 @@ def look(session: Session, size: int, now: datetime) -> Found:
     )
 
 
+def _end(session: Session, *, newest: bool) -> SearchBlock | None:
+    """The newest block or the oldest; whoever writes holds it."""
+    order = SearchBlock.block.desc() if newest else SearchBlock.block
+    return session.scalars(select(SearchBlock).order_by(order).limit(1).with_for_update()).first()
+
+
 def write(session: Session, found: Found, now: datetime) -> None:
     """What was seen, unless somebody else has written meanwhile."""
     _Writing(session).write(found, now)
@@ -115,8 +120,10 @@ def _rows(
     return session.execute(select(*searchtexts.COLUMNS).where(which).order_by(order).limit(most)).all()
 
 
-def _is_in() -> ColumnElement[bool]:
-    return select(SearchSlot.slot).where(SearchSlot.delivery_id == Delivery.id).exists()
+def _unread(session: Session, after: str, upto: str, size: int) -> Sequence[Any]:
+    """Those above `after`, up to `upto`, that have no place yet."""
+    has_place = select(SearchSlot.slot).where(SearchSlot.delivery_id == Delivery.id).exists()
+    return _rows(session, (Delivery.id > after) & (Delivery.id <= upto) & ~has_place, size)
 
 
 def _unchecked(session: Session, top: SearchBlock, now: datetime) -> SearchBlock | None:
@@ -188,7 +195,7 @@ class _Writing:
     _new: set[int] = field(default_factory=set)
 
     def write(self, found: Found, now: datetime) -> None:
-        top, bottom = self._end(newest=True), self._end(newest=False)
+        top, bottom = _end(self.session, newest=True), _end(self.session, newest=False)
         if top is None or bottom is None:
             self._begin(now)
             return
@@ -206,11 +213,6 @@ class _Writing:
             )
         self._flush()
         self._watch([*found.fresh, *found.late, *(found.old or ()), *found.changed])
-
-    def _end(self, *, newest: bool) -> SearchBlock | None:
-        order = SearchBlock.block.desc() if newest else SearchBlock.block
-        rows = select(SearchBlock).order_by(order).limit(1).with_for_update()
-        return self.session.scalars(rows.execution_options(populate_existing=True)).first()
 
     def _begin(self, now: datetime) -> None:
         """All that is there now counts as old."""
