@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from master.model import FaultEventRow, Job, Node, Pod, Run
+from master.model import FaultEventRow, Job, Node, NodeSignal, Pod, Run
 from notifier.clock import rfc3339
 
 _SECRET_NAME = re.compile(r"secret|token|passw|credential|(^|_)key($|_)|_key$|apikey", re.IGNORECASE)
@@ -69,13 +69,20 @@ def event_document(event: FaultEventRow, language: str | None = None) -> dict[st
     }  # fmt: skip
 
 
-def node_document(node: Node, signals: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+def node_document(node: Node, signals: Sequence[NodeSignal] = ()) -> dict[str, Any]:
     """`signals`: what is said of it just now (master/nodesignals.py)."""
     return {
         "name": node.name, "pool": node.pool, "status": node.status, "reason": node.reason,
         "isolated_at": rfc3339(node.isolated_at) if node.isolated_at else None,
         "agent_seen_at": rfc3339(node.agent_seen_at) if node.agent_seen_at else None,
-        "signals": list(signals),
+        "signals": [_signal_document(signal) for signal in signals],
+    }  # fmt: skip
+
+
+def _signal_document(signal: NodeSignal) -> dict[str, Any]:
+    return {
+        "name": signal.name, "source": signal.source, "severity": signal.severity, "text": signal.text,
+        "starts_at": rfc3339(signal.starts_at), "last_at": rfc3339(signal.last_at),
     }  # fmt: skip
 
 

@@ -14,7 +14,6 @@ from agent.wire import Kind
 from master.casefile import Source
 from master.evidence import Origin, keep_word
 from master.model import Node, NodeSignal
-from notifier.clock import rfc3339
 from notifier.ids import new_id
 from notifier.storage import insert_new
 
@@ -79,13 +78,13 @@ def keep(session: Session, signals: Sequence[Signal], now: datetime) -> Kept:
     return kept
 
 
-def open_signals(session: Session, nodes: Iterable[str], now: datetime) -> dict[str, list[dict[str, Any]]]:
+def open_signals(session: Session, nodes: Iterable[str], now: datetime) -> dict[str, list[NodeSignal]]:
     """What is said of each node just now, the newest first."""
-    wanted, found = set(nodes), dict[str, list[dict[str, Any]]]()
+    wanted, found = set(nodes), dict[str, list[NodeSignal]]()
     rows = select(NodeSignal).where(NodeSignal.status == FIRING, NodeSignal.last_at > now - STALE)
     for row in session.scalars(rows.order_by(NodeSignal.id.desc())):
         if row.node in wanted and len(found.setdefault(row.node, [])) < SHOWN:
-            found[row.node].append(_document(row))
+            found[row.node].append(row)
     return found
 
 
@@ -150,10 +149,3 @@ def _xid_of(one: Signal) -> int | None:
             return int(one.labels[label][:4])
     found = _XID_IN_TEXT.search(one.text)
     return int(found[1]) if found else None
-
-
-def _document(row: NodeSignal) -> dict[str, Any]:
-    return {
-        "name": row.name, "source": row.source, "severity": row.severity, "text": row.text,
-        "starts_at": rfc3339(row.starts_at), "last_at": rfc3339(row.last_at),
-    }  # fmt: skip

@@ -21,6 +21,7 @@ NODE_COLUMNS = {
     "REASON": field("reason"),
     "ISOLATED": time_of("isolated_at"),
     "AGENT SEEN": time_of("agent_seen_at"),
+    "SIGNALS": lambda node: ", ".join(one["name"] for one in node.get("signals", ())),
 }
 Pool = Annotated[str, typer.Option("--pool", "-p", help="The pool.")]
 Node = Annotated[str, typer.Argument(metavar="NODE", show_default=False)]

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from sqlalchemy import select
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
+from master import nodesignals
 from master.api import insight
 from master.console.deliveryviews import Chosen, channel_names, steps_of
 from master.console.jobviews import find_job, list_events, list_jobs, said, view_job
@@ -175,7 +176,8 @@ def nodes(request: Request, visitor: SignedIn) -> Response:
         rows = rows.where(Node.pool == visitor.principal.pool)
     with services_of(request).store.read() as session:
         found = session.scalars(rows).all()
-    return page(request, "nodes.html", {"visitor": visitor, "nodes": found})
+        signals = nodesignals.open_signals(session, [node.name for node in found], utcnow())
+    return page(request, "nodes.html", {"visitor": visitor, "nodes": found, "signals": signals})
 
 
 def _paging(request: Request, cursor: str | None, following: str | None) -> dict[str, str | None]:

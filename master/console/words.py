@@ -61,6 +61,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "health": ("health", "健康"),
     "language": ("language", "语言"),
     "reason": ("reason", "原因"),
+    "signals": ("signals", "信号"),
     "agent_seen": ("agent seen", "Agent 最近上报"),
     "exit_code": ("exit code", "退出码"),
     "any": ("any", "不限"),

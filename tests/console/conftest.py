@@ -15,7 +15,7 @@ from channels.transport import Network
 from master.app import create_app
 from master.controller import Controller
 from master.faultargs import FaultTolerance
-from master.model import FaultEventRow, Job, Node, Pod, Pool, Queue, Run
+from master.model import FaultEventRow, Job, Node, NodeSignal, Pod, Pool, Queue, Run
 from master.runtimes.local import LocalRuntime
 from notifier.api.deps import Services
 from notifier.auth import NewToken, Role, create_token
@@ -143,9 +143,16 @@ class Told:
             session.add_all([self._job(), *self._runs(), self._pod(), self._event(), self._channel()])
             session.add(self._alert())
             session.add(row(Node, name="node-1", pool="default", status="isolated", reason=words))
+            session.add(self._signal())
             session.add_all([self._delivery(), self._silence(), self._list()])
             session.flush()
             session.add(self._attempt())
+
+    def _signal(self) -> NodeSignal:
+        return row(
+            NodeSignal, id=new_id("sig", self.now), pool="default", node="node-1", source="alertmanager",
+            key="k", name=f"GPUXidError {self.words}", status="firing", severity="error", text=self.words,
+        )  # fmt: skip
 
     def _job(self) -> Job:
         return row(

@@ -67,7 +67,7 @@ def test_every_page_opens_and_says_what_it_should(browser: SignIn, told: Told, r
         "310000",
         "channel_broken",
         "oncall",
-        "node-1",
+        "GPUXidError plain",
         "rank 3 died",
         "active",
         "night",
