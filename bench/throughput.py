@@ -133,7 +133,7 @@ def run(given: argparse.Namespace) -> dict[str, dict[str, dict[str, float]]]:
             alerts = min(given.alerts, small) if kind == "rq" and delay_ms else given.alerts
             name, row = measure(start, delay_ms, alerts, given.channels)
             rows[name] = row
-            print(f"{name}, {row['per_s']}/s", file=sys.stderr)
+            print(f"{name}, provider after {delay_ms} ms: {row}", file=sys.stderr)
     return found
 
 

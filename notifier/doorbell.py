@@ -5,6 +5,7 @@ nothing here waits, retries or raises for the sake of Redis.
 """
 
 import threading
+import time
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import cast
@@ -31,6 +32,7 @@ QUEUE = "faultcast"
 DRAIN = "notifier.doorbell.drain"
 BELL_TTL_S = 60  # a bell nobody heard in that time: the poll has seen to it
 PATIENCE_S = 0.1  # for one answer of Redis
+APART_S = 0.03  # between two rounds: what comes in a burst rings once
 
 log = structlog.get_logger()
 
@@ -109,6 +111,7 @@ class Bell:
             self._queue.connection.close()
 
     def _run(self, queue: Queue) -> None:
+        rung = 0.0
         while True:
             with self._changed:
                 self._is_ringing = False
@@ -116,8 +119,11 @@ class Bell:
                 self._changed.wait_for(lambda: self._pending or self._is_closed)
                 if self._is_closed:
                     return
-                pending, self._pending = self._pending, {}
                 self._is_ringing = True
+            time.sleep(max(0.0, rung + APART_S - time.monotonic()))
+            with self._changed:
+                pending, self._pending = self._pending, {}
+            rung = time.monotonic()
             _ring_all(queue, pending)
 
 
@@ -130,25 +136,25 @@ def _ring_all(queue: Queue, pending: Mapping[int, Store]) -> None:
         log.info("bell_not_rung", why=type(error).__name__)  # the message may name the server
 
 
-def _ring(queue: Queue, store: Store, shards: list[int]) -> None:
+def _ring(queue: Queue, store: Store, shards: Iterable[int]) -> None:
+    """One bell for all of them: whoever hears it looks at every shard in which there is work."""
+    shard = min(shards)
     with store.read() as session:
-        found = session.execute(_GENERATIONS, {"shards": shards}).all()
-    generations = {row.shard: row.generation for row in found}
-    for shard in shards:
-        try:
-            queue.enqueue(
-                DRAIN,
-                shard,
-                job_id=bell_id(shard, generations.get(shard, 0)),
-                unique=True,
-                ttl=BELL_TTL_S,
-                result_ttl=0,
-                failure_ttl=0,
-            )
-        except DuplicateJobError:
-            metrics.BELLS.labels("ringing").inc()  # already
-        else:
-            metrics.BELLS.labels("rung").inc()
+        found = session.execute(_GENERATIONS, {"shards": [shard]}).first()
+    try:
+        queue.enqueue(
+            DRAIN,
+            shard,
+            job_id=bell_id(shard, found.generation if found else 0),
+            unique=True,
+            ttl=BELL_TTL_S,
+            result_ttl=0,
+            failure_ttl=0,
+        )
+    except DuplicateJobError:
+        metrics.BELLS.labels("ringing").inc()  # already
+    else:
+        metrics.BELLS.labels("rung").inc()
 
 
 def drain(_shard: int) -> None:

@@ -86,12 +86,14 @@ class Engine:
             self._changed.notify_all()
 
     def hear(self, shard: int) -> None:
-        """The bell of this shard rang: claim in this very thread, unless another one is about it."""
+        """A bell rang: claim in this very thread wherever there is work, unless another one is about it."""
         if not self._claiming.acquire(blocking=False):
-            self.wake([shard])
+            with self._changed:
+                self._look_at = 0.0
+                self._changed.notify_all()
             return
         try:
-            self._claim_in([shard])
+            self._claim_in([], {shard})
         finally:
             self._claiming.release()
 
@@ -122,10 +124,13 @@ class Engine:
             if not is_done:
                 self._ended.wait(DATABASE_AGAIN_S)
 
-    def _claim_in(self, shards: Sequence[int]) -> bool:
-        """Claim in these shards, or in all that have work when none is named; whether that went well."""
+    def _claim_in(self, shards: Sequence[int], rung: Set[int] = frozenset()) -> bool:
+        """Claim in these shards, or in all that have work when none is named; whether that went well.
+
+        `rung`: their next bell gets another name in any case.
+        """
         try:
-            found = shards or self._due()
+            found = shards or sorted({*rung, *self._due()})
             if found:
                 self._drain(found)
         except SQLAlchemyError as error:

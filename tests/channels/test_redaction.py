@@ -95,3 +95,13 @@ def test_a_secret_at_the_end_of_what_is_kept(offset):
     secret = "CANARYsecret0123456789"
     text = (secret + " ") * 30 + "x" * (4096 - 30 * (len(secret) + 1) + offset) + secret + "y" * 9000
     assert "CANARY" not in redact(text, [secret])
+
+
+@pytest.mark.parametrize("letter", ["İ", "ı", "ſ", "K"])
+def test_a_secret_in_odd_letters_is_hidden_too(letter: str) -> None:
+    plain = {"İ": "i", "ı": "i", "ſ": "s", "K": "k"}[letter]
+    assert redact(f"key={letter}token-x7", [f"{plain}token-x7"]) == "key=***"
+
+
+def test_a_secret_that_is_not_ascii_is_hidden() -> None:
+    assert redact("the key is ÄPFEL-7 here", ["äpfel-7"]) == "the key is *** here"

@@ -117,8 +117,8 @@ def test_a_bell_is_heard_at_once_and_leaves_nothing_behind(
 ) -> None:
     until(lambda: client.smembers("rq:workers"))
     began = time.monotonic()
-    bell.ring(bank, [1, 2])
-    assert sorted(heard.wait(2)) == [1, 2]
+    bell.ring(bank, [2, 1])
+    assert heard.wait(1) == [1]  # whoever hears it looks at all
     assert time.monotonic() - began < 1.0
     until(lambda: not client.keys("rq:job:*"))
     assert client.llen(f"rq:queue:{QUEUE}:intermediate") == 0
