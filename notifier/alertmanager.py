@@ -20,6 +20,7 @@ from notifier.severities import severity_named
 from notifier.wording import clip, one_line
 
 SOURCE = "alertmanager"
+CUT_OFF = "AlertmanagerTruncated"
 MAX_ALERTS = 5000
 MAX_TITLE, MAX_KEY, MAX_VALUE, MAX_URL = 500, 128, 1024, 2000
 _TITLES = ("summary", "title", "message")
@@ -101,6 +102,7 @@ class AlertmanagerBody(_Foreign):
     version: Literal["4"]
     alerts: Annotated[list[PrometheusAlert], Field(max_length=MAX_ALERTS)]
     receiver: str = ""
+    group: str = Field(default="", alias="groupKey")
     truncated: Annotated[int, Field(alias="truncatedAlerts", ge=0)] = 0
 
     def latest(self) -> list[PrometheusAlert]:
@@ -108,8 +110,20 @@ class AlertmanagerBody(_Foreign):
 
         Whoever writes several of them does so in one order: two that wait for each other would be a deadlock.
         """
-        by_key = {alert.key: alert for alert in self.alerts}
+        by_key = {alert.key: alert for alert in (*self.alerts, *self._cut_off())}
         return sorted(by_key.values(), key=lambda one: (one.starts_at or _FIRST, one.key))
+
+    def _cut_off(self) -> list[PrometheusAlert]:
+        """That there are more than Alertmanager sends (its `max_alerts`) is an alert itself."""
+        if not self.truncated:
+            return []
+        n, receiver = self.truncated, self.receiver[:MAX_KEY]
+        labels = {"alertname": CUT_OFF, "severity": "warning", "receiver": receiver, "group": self.group}
+        notes = {
+            "summary": f"Alertmanager 还有 {n} 条告警未发来 · {n} more alerts were cut off by Alertmanager",
+            "description": f"receiver {receiver}: raise its max_alerts, or group by more labels",
+        }
+        return [PrometheusAlert(status="firing", labels=labels, annotations=notes)]
 
 
 @dataclass(frozen=True)

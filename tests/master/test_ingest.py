@@ -1,6 +1,7 @@
 """`POST /ingest/alertmanager`: what becomes an alert, what a node signal, and what is refused."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -311,8 +312,25 @@ def test_a_body_of_megabytes_is_taken_and_one_without_measure_is_not(as_: As) ->
 
 
 def test_what_alertmanager_cut_off_is_said(as_: As) -> None:
-    answer = as_().post(URL, json=body(alert(LATENCY), truncatedAlerts=7))
-    assert (answer.json()["truncated"], answer.json()["received"]) == (7, 1)
+    client = as_()
+    answer = client.post(URL, json=body(alert(LATENCY), truncatedAlerts=7))
+    assert {"truncated": 7, "received": 1, "new": 2}.items() <= answer.json().items()
+    assert any("7 more alerts" in one["title"] for one in client.get("/alerts").json()["items"])
+
+
+@both
+def test_two_members_of_a_cluster_at_once_tell_once(as_: As, services: Services) -> None:
+    client = as_()
+    many = [alert({**LATENCY, "n": str(n)}) for n in range(20)]
+    many += [alert({**XID, "gpu": str(n)}) for n in range(8)]
+    bodies = [body(*many), body(*reversed(many)), body(*many[10:], *many[:10])]
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        answers = list(pool.map(lambda one: client.post(URL, json=one), bodies))
+    assert [answer.status_code for answer in answers] == [202] * len(bodies)
+    assert sum(answer.json()["new"] for answer in answers) == 20
+    with services.store.read() as session:
+        assert session.scalar(select(func.count()).select_from(Delivery)) == 20
+        assert session.scalar(select(func.count()).select_from(NodeSignal)) == 8
 
 
 @pytest.mark.parametrize(
