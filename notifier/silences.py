@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Row, func, select, update
 from sqlalchemy.orm import Session
 
 from channels.base import Severity
@@ -24,24 +24,28 @@ from notifier.storage import zone_of
 UNSILENCE = "unsilence"
 AFTER = "the silence has ended"
 _ANEW = frozenset({"alert", "fallback"})  # triggers of what is told once a channel
+_COLUMNS = (
+    Silence.id, Silence.queue, Silence.matchers, Silence.starts_at, Silence.ends_at, Silence.comment,
+    Silence.created_by,
+)  # fmt: skip
 _ABOUT = 120  # characters of a comment that stand in the log
 
 
 def hush_of(session: Session, alert: Alert, now: datetime) -> Hush | None:
     """The silence that keeps this alert back now; until the transaction ends nobody can end it."""
-    running = select(Silence).where(
+    running = select(*_COLUMNS).where(
         Silence.pool == alert.pool,
         Silence.queue.in_({"", alert.queue}),
         Silence.starts_at <= now,
         Silence.ends_at > now,
     )
-    rows = session.scalars(running).all()
-    facts = alert_facts(alert) if rows else {}
-    while (found := silenced([plain(row) for row in rows], alert.queue, facts, now)) is not None:
+    known = [plain(row) for row in session.execute(running)]
+    facts = alert_facts(alert) if known else {}
+    while (found := silenced(known, alert.queue, facts, now)) is not None:
         held = running.where(Silence.id == found.id).with_for_update(read=True)
-        if session.scalars(held.execution_options(populate_existing=True)).first() is not None:
+        if session.execute(held).first() is not None:
             return found
-        rows = [row for row in rows if row.id != found.id]
+        known = [one for one in known if one.id != found.id]
     return None
 
 
@@ -63,7 +67,7 @@ def alert_facts(alert: Alert) -> Facts:
     )
 
 
-def plain(row: Silence) -> Hush:
+def plain(row: Row[Any]) -> Hush:
     matchers = tuple(Matcher(one["name"], one["op"], one["value"]) for one in row.matchers)
     return Hush(row.id, row.queue, matchers, row.starts_at, row.ends_at, row.comment, row.created_by)
 
