@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from notifier.followups import ESCALATION, REMIND
 from notifier.model import Alert, Delivery
+from notifier.trail import note_step
 
 ACKNOWLEDGED = "acknowledged by {who}"
 
@@ -21,6 +22,7 @@ def ack(session: Session, alert_id: str, by: str, now: datetime, comment: str | 
     if alert is not None and alert.acked_at is None:
         alert.acked_at, alert.acked_by, alert.ack_comment = now, by, comment
         _withdraw(session, alert)
+        note_step(session, "alert_acknowledged", alert, by=by)
     return alert
 
 

@@ -24,6 +24,7 @@ from notifier.rules import LASTS, QUIET
 from notifier.sending import Tools
 from notifier.silences import hush_of, unsilence, wake_of
 from notifier.storedrules import readable
+from notifier.trail import note_step
 
 BATCH = 20  # alerts of one transaction
 POLL_S = 1.0
@@ -120,6 +121,7 @@ def _of_alert(session: Session, alert_id: str, now: datetime) -> set[int] | None
         if step.do is Do.TELL:
             shards |= _tell(session, alert, row, now)
             metrics.FOLLOWED.labels(row.kind).inc()
+            note_step(session, "alert_followed_up", alert, kind=row.kind, n=row.n)
         if step.again_at is None:
             session.delete(row)
         else:

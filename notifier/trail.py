@@ -62,3 +62,10 @@ def note_alert(session: Session, alert: Alert, deliveries: Sequence[str]) -> Non
     }  # fmt: skip
     shown = {name: value for name, value in said.items() if value not in (None, "")}
     after_commit(session, lambda: log.info("alert_accepted", **shown))
+
+
+def note_step(session: Session, event: str, alert: Alert, **more: object) -> None:
+    """Once it is kept: what else was done about an alert."""
+    incident = incident_of(alert.event_id, alert.id)
+    names = {"incident": incident, "alert": alert.id, **more}
+    after_commit(session, lambda: log.info(event, **names))
