@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import signal
 import socket
 import sys
 import threading
@@ -21,6 +20,7 @@ from master.listening import listen, url_of
 from master.processes import Keeper, Program, faultcast
 from master.runtimes.local import LocalRuntime
 from master.server import check_runtime
+from master.stopping import stop_on_signals
 from notifier.auth import bootstrap_admin
 from notifier.clock import utcnow
 from notifier.exposition import SHARED
@@ -40,7 +40,7 @@ def run_up(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT; returns the exit code."""
     logs.configure(settings.log_format)
     check_runtime(settings)
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
     with contextlib.ExitStack() as stack:
         stack.enter_context(own_data_dir(settings.data_dir))
         listener = stack.enter_context(listen(settings.host, settings.port))
@@ -83,13 +83,6 @@ def own_data_dir(folder: Path) -> Iterator[None]:
         lock.write(f"{os.getpid()}\n")
         lock.flush()
         yield
-
-
-def _stop_on_signals() -> threading.Event:
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
 
 
 def _prepare(settings: Settings) -> None:

@@ -1,13 +1,11 @@
 """`faultcast worker`: the notifier's worker as a process of ours, ended by SIGTERM or SIGINT."""
 
-import signal
-import threading
-
 from sqlalchemy.exc import DBAPIError
 
 from master import logs
 from master.cli.errors import FAILED, REFUSED, CommandError
 from master.database import not_usable
+from master.stopping import stop_on_signals
 from notifier.exposition import serve
 from notifier.migrations import SchemaError
 from notifier.settings import Settings, SettingsError
@@ -19,11 +17,8 @@ def run(settings: Settings, concurrency: int, metrics_at: str | None = None) -> 
     logs.configure(settings.log_format)
     if metrics_at is not None:
         _show_figures(metrics_at)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     try:
-        run_worker(settings, concurrency=concurrency, stop=stop)
+        run_worker(settings, concurrency=concurrency, stop=stop_on_signals())
     except SettingsError as error:
         raise CommandError(str(error), REFUSED) from None
     except SchemaError as error:
