@@ -271,8 +271,8 @@ class Processes:
         pid = self.nursery.ask(start={**self.environment, **environment}, part="worker", log=str(log))
         self.started.append(pid)
         self.logs[pid] = log
-        until(lambda: self._listening() > before or _is_dead(pid), 60)
-        is_doomed = "FAULTCAST_FAULTPOINT" in environment and _is_dead(pid)
+        until(lambda: self._listening() > before or is_dead(pid), 60)
+        is_doomed = "FAULTCAST_FAULTPOINT" in environment and is_dead(pid)
         assert is_doomed or self._listening() > before, log.read_text()
         return pid
 
@@ -285,8 +285,8 @@ class Processes:
         )
         self.started.append(pid)
         self.logs[pid] = log
-        until(lambda: _is_up(port) or _is_dead(pid), 60)
-        assert not _is_dead(pid), log.read_text()
+        until(lambda: _is_up(port) or is_dead(pid), 60)
+        assert not is_dead(pid), log.read_text()
         return pid
 
     def kill(self, pid: int) -> None:
@@ -314,7 +314,7 @@ def _is_up(port: int) -> bool:
         return False
 
 
-def _is_dead(pid: int) -> bool:
+def is_dead(pid: int) -> bool:
     return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 

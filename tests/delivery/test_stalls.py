@@ -8,6 +8,7 @@ well.
 import os
 import shutil
 import signal
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,15 +20,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
 
 from channels.standin import StandIn
 from notifier.doorbell import Bell
+from notifier.model import Delivery
 from notifier.secretbox import SecretBox
 from notifier.settings import Settings
 from notifier.storage import Store, make_engine
 from tests.conftest import TEMPLATE
 from tests.delivery.breaking import Producer, asleep, balance, free_port, gate_of
-from tests.delivery.conftest import KEY, LOOPBACK, House, Nursery, until
+from tests.delivery.conftest import KEY, LOOPBACK, House, Nursery, is_dead, until
 
 if TYPE_CHECKING:
     from tests.delivery.conftest import Processes
@@ -74,20 +78,43 @@ class Stage:
         pid = nursery.ask(
             start={**self.environment, **stalls}, part="worker", log=str(self.folder / "worker.log")
         )
-        until(gate.exists, 30)
+        until(gate.exists, 60)
         with ExitStack() as stack:
             if scene.is_whole:
-                stack.enter_context(asleep(pid))
+                self.send_to_sleep(stack, pid)
                 gate.unlink()
             stack.enter_context(self.house.working(2))
             time.sleep(STALL_S)
             gate.unlink(missing_ok=True)
             if scene.is_whole:
-                self.house.told(one)
-        self.house.told(one)
+                self.house.told(one, timeout_s=40)
+        self.house.told(one, timeout_s=40)
         os.kill(pid, signal.SIGTERM)
+        until(lambda: is_dead(pid), 40)
         assert nursery.ask(wait=pid) == 0
         return balance(self.house, [one])
+
+    def send_to_sleep(self, stack: ExitStack, pid: int) -> None:
+        """Not in the middle of a commit: its locks would keep everybody else waiting."""
+        while True:
+            sleep = stack.enter_context(ExitStack())
+            sleep.enter_context(asleep(pid))
+            if self.has_no_locks():
+                return
+            sleep.close()
+            time.sleep(0.05)
+
+    def has_no_locks(self) -> bool:
+        try:
+            if not self.house.store.is_postgres:
+                with sqlite3.connect(self.folder / "faultcast.db", timeout=0.2) as connection:
+                    connection.execute("begin immediate")
+            else:
+                with self.house.store.read() as session:
+                    session.execute(select(Delivery.id).with_for_update(nowait=True))
+        except (sqlite3.OperationalError, OperationalError):
+            return False
+        return True
 
 
 @pytest.fixture
