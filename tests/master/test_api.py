@@ -152,6 +152,14 @@ def test_a_pool_that_is_not_there(admin: TestClient) -> None:
     assert "contradict" in faults(both)["resourcePoolId"]
 
 
+def test_a_jobs_rules_may_name_an_on_call_list(admin: TestClient) -> None:
+    rota = {"name": "night", "turn": "daily", "start": "2026-11-30", "people": ["ding"]}
+    assert admin.post("/oncall", json=rota).status_code == 201
+    job_id = created(admin, alertConfig={"rules": [{"channels": ["night"], "items": ["jobFT"]}]})
+    would = admin.get(f"/jobs/{job_id}/alerts/preview", params={"item": "jobFT"}).json()["told"]
+    assert [(one["channel"], one["why"]) for one in would] == [("ding", "on call: ding (list night)")]
+
+
 def test_baidus_alert_form_is_one_rule(admin: TestClient) -> None:
     job_id = created(admin, alertConfig={"alertItems": ["jobFT"], "notifyRuleId": "ding"})
     rules = admin.get(f"/jobs/{job_id}/alerts").json()["rules"]
