@@ -240,7 +240,8 @@ def fill(engine: Engine, plan: Plan) -> None:
             connection.execute(text("set maintenance_work_mem = '1GB'"))
         for index in [index for table in tables for index in table.indexes]:
             index.create(connection)
-        connection.execute(text("vacuum analyze" if engine.dialect.name == "postgresql" else "analyze"))
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("vacuum analyze"))
         connection.commit()
 
 

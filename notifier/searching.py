@@ -7,11 +7,11 @@ the same.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from notifier import bitmaps, searchtexts
@@ -22,8 +22,19 @@ from notifier.words import Question, answers
 MOST = 5000  # deliveries that one request looks at; then it says where to go on
 READ = 1000  # … whose texts it reads
 WATCHED = 2000  # unsettled deliveries that are compared with the index
-FIRST, GROWS = 16, 8  # blocks of the first look, and by how much the next one is wider
+FIRST, GROWS = 16, 4  # blocks of the first look, and by how much the next one is wider
 SOME, MANY = 52, 512  # deliveries looked at together
+
+
+_BY_ID = (
+    select(Delivery).where(Delivery.id.in_(bindparam("ids", expanding=True))).order_by(Delivery.id.desc())
+)
+_NEWEST = select(SearchWatch).order_by(SearchWatch.delivery_id.desc()).limit(WATCHED).subquery()
+_CHANGED = (
+    select(Delivery.id)
+    .join(_NEWEST, _NEWEST.c.delivery_id == Delivery.id)
+    .where(or_(Delivery.state != _NEWEST.c.state, Delivery.attempt_count != _NEWEST.c.attempt_count))
+)
 
 
 @dataclass(frozen=True)
@@ -48,11 +59,13 @@ class Sought:
     Attributes:
         rows: deliveries with all filters applied.
         terms: all under which the index has it; none: it is found without the index.
+        fits: the filters, of a delivery that the index names.
         question: words that are looked for in its text, or None.
     """
 
     rows: Select[Delivery]
     terms: frozenset[bytes]
+    fits: Callable[[Delivery], bool]
     question: Question | None = None
 
 
@@ -70,7 +83,8 @@ def find(session: Session, sought: Sought, span: Span, limit: int) -> Found:
     looked, read, size = 0, 0, limit + 1
     ids = _candidates(session, sought, span)
     while some := list(islice(ids, size)):
-        rows = session.scalars(sought.rows.where(Delivery.id.in_(some)).order_by(Delivery.id.desc())).all()
+        found = session.scalars(_BY_ID, {"ids": some})
+        rows = [row for row in found if sought.fits(row)]
         kept += _answering(session, rows, sought.question)
         if len(kept) > limit:
             return Found(kept[:limit], kept[limit - 1].id)
@@ -237,10 +251,4 @@ def _ids(session: Session, slots: Iterator[int], size: int) -> Iterator[list[str
 
 def _watched(session: Session, span: Span) -> list[str]:
     """Those of which the index has something else than what they are now."""
-    newest = select(SearchWatch).order_by(SearchWatch.delivery_id.desc()).limit(WATCHED).subquery()
-    rows = (
-        select(Delivery.id)
-        .join(newest, newest.c.delivery_id == Delivery.id)
-        .where((Delivery.state != newest.c.state) | (Delivery.attempt_count != newest.c.attempt_count))
-    )
-    return sorted((one for one in session.scalars(rows) if span.holds(one)), reverse=True)
+    return sorted((one for one in session.scalars(_CHANGED) if span.holds(one)), reverse=True)

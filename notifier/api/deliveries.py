@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import Field
 
 from channels.registry import ADAPTERS
@@ -63,12 +63,13 @@ def _filters(  # noqa: PLR0913, PLR0917  FastAPI reads the query's parameters of
     )
 
 
-@router.get("")
+@router.get("", response_model=Listed[DeliveryDocument])
 def list_deliveries(
     principal: Reader, services: Served, filters: Annotated[Filters, Depends(_filters)], ask: Asked
-) -> Listed[DeliveryDocument]:
+) -> Response:
     with services.store.read() as session:
-        return deliveries.listed(session, principal, filters, ask)
+        found = deliveries.listed(session, principal, filters, ask)
+    return Response(found.model_dump_json(), media_type="application/json")  # as it is: twice as quick
 
 
 @router.get("/export", response_class=StreamingResponse, responses=EXPORTED)
