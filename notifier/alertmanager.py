@@ -4,14 +4,16 @@ https://prometheus.io/docs/alerting/latest/configuration/#webhook_config
 """
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from channels.alertmanager import NEVER, fingerprint
+from channels.alertmanager import NEVER
 from notifier.alertdocuments import EXPIRES_S, MAX_LABELS, MAX_TEXT
 from notifier.alerts import FIRING, NewAlert
 from notifier.directory import KnownJob
@@ -59,9 +61,11 @@ class PrometheusAlert(_Foreign):
     generator_url: str = Field(default="", alias="generatorURL")
     fingerprint: Annotated[str, Field(max_length=64)] = ""
 
-    @property
+    @cached_property
     def key(self) -> str:
-        return self.fingerprint or fingerprint(self.labels)
+        """By what it is known again; Alertmanager itself always says."""
+        labels = json.dumps(self.labels, sort_keys=True).encode()
+        return self.fingerprint or hashlib.sha256(labels).hexdigest()[:16]
 
     @property
     def is_firing(self) -> bool:

@@ -3,19 +3,17 @@ never an error of ours, on both databases."""
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.master.test_api import TestClient
-from tests.master.test_ingest import LATENCY, XID, alert, as_, body
+from tests.master.posting import LATENCY, XID, As, alert, as_, body
 from tests.master.world import World, both
 
 __all__ = ["as_"]
-As = Callable[..., TestClient]
 EXAMPLES = 25
 RULE = {"channels": ["ding"], "items": ["jobFT"], "min_severity": "warning", "match": {"a": "b"}, "for_s": 5}
 EVENT = {"specversion": "1.0", "id": "1", "source": "/a", "type": "t", "subject": "s", "data": {"title": "t"}}
