@@ -109,13 +109,19 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claiming:
-    """One claim, in the caller's transaction. `but`: channels that are left alone."""
+    """One claim, in the caller's transaction.
+
+    Attributes:
+        but: channels that are left alone.
+        rung: shards whose next bell gets another name although nothing may be due there.
+    """
 
     session: Session
     token: str
     slots: Slots
     now: datetime
     but: frozenset[str] = frozenset()
+    rung: frozenset[int] = frozenset()
 
     def shards(self, shards: Sequence[int]) -> Claim:
         """Claim what is due in these shards, as far as there are slots for it."""
@@ -132,7 +138,7 @@ class Claiming:
             except Exception as error:
                 log.exception("channel_not_claimed", channel=channel.id)
                 raise ChannelError(channel.id) from error
-        move_on(self.session, shards)
+        move_on(self.session, self.rung.union(channel.shard for channel in channels))
         return claim
 
     def _lock_due(self, shards: Sequence[int], claim: Claim) -> Sequence[Channel]:

@@ -61,7 +61,8 @@ def move_on(session: Session, shards: Iterable[int]) -> None:
     whose worker was killed may exist for minutes.
     """
     rows = [{"shard": shard, "generation": 1} for shard in sorted(shards)]
-    session.execute(_MOVE_ON[session.get_bind().dialect.name], rows)
+    if rows:
+        session.execute(_MOVE_ON[session.get_bind().dialect.name], rows)
 
 
 def bell_id(shard: int, generation: int) -> str:

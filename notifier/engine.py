@@ -21,6 +21,7 @@ from notifier.beginning import Beginner, Begun
 from notifier.channels import load_config
 from notifier.claim import ChannelError, Claim, Claiming, due_shards
 from notifier.crew import Crew
+from notifier.doorbell import SHARDS
 from notifier.finishing import Finisher
 from notifier.following import Follower
 from notifier.leases import RENEW_EVERY_S, Slots, renew
@@ -93,7 +94,7 @@ class Engine:
                 self._changed.notify_all()
             return
         try:
-            self._claim_in([], {shard})
+            self._claim_in(range(SHARDS), frozenset({shard}))
         finally:
             self._claiming.release()
 
@@ -124,15 +125,12 @@ class Engine:
             if not is_done:
                 self._ended.wait(DATABASE_AGAIN_S)
 
-    def _claim_in(self, shards: Sequence[int], rung: Set[int] = frozenset()) -> bool:
-        """Claim in these shards, or in all that have work when none is named; whether that went well.
-
-        `rung`: their next bell gets another name in any case.
-        """
+    def _claim_in(self, shards: Sequence[int], rung: frozenset[int] = frozenset()) -> bool:
+        """Claim in these shards, or in all that have work when none is named; whether that went well."""
         try:
-            found = shards or sorted({*rung, *self._due()})
+            found = shards or self._due()
             if found:
-                self._drain(found)
+                self._drain(found, rung)
         except SQLAlchemyError as error:
             log.warning("not_claimed", why=type(error).__name__)
         except Exception:  # a border: nothing is sent any more by a thread that has ended
@@ -162,14 +160,14 @@ class Engine:
         with self._tools.store.read() as session:
             return due_shards(session, self._tools.store.now(session))
 
-    def _drain(self, shards: Sequence[int]) -> None:
+    def _drain(self, shards: Sequence[int], rung: frozenset[int]) -> None:
         """Claim on all channels of these shards, some at a time."""
         seen: set[str] = set()
         with self._changed:
             self._claimed_at.update(dict.fromkeys(shards, time.monotonic()))
             self._freed = 0
         while not self._stopping:
-            claim, tasks = self._claim(shards, seen)
+            claim, tasks = self._claim(shards, rung, seen)
             self._launch(tasks)
             self.wake(claim.wake)
             if claim.is_starved:
@@ -178,7 +176,9 @@ class Engine:
                 return
             seen |= claim.looked_at
 
-    def _claim(self, shards: Sequence[int], but: Set[str]) -> tuple[Claim, Sequence[Task]]:
+    def _claim(
+        self, shards: Sequence[int], rung: frozenset[int], but: Set[str]
+    ) -> tuple[Claim, Sequence[Task]]:
         """One committed claim; a channel that makes trouble is left out, and looked at again by the poll."""
         store, left_out = self._tools.store, set(but)
         token, since = secrets.token_hex(8), time.monotonic()
@@ -187,7 +187,8 @@ class Engine:
             try:
                 with turn, store.write() as session:
                     now = store.now(session)
-                    claim = Claiming(session, token, self._slots, now, frozenset(left_out)).shards(shards)
+                    claiming = Claiming(session, token, self._slots, now, frozenset(left_out), rung)
+                    claim = claiming.shards(shards)
                     tasks = load(session, claim.rows, claim.channels, token, now)
             except ChannelError as error:
                 left_out.add(error.channel_id)
