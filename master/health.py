@@ -19,6 +19,7 @@ from notifier.clock import utcnow
 from notifier.exposition import exposition
 
 KEPT_S = 1.0  # anybody may ask, and a look writes to the database: it is shared for so long
+PATIENCE_S = 5.0  # with a look that somebody else began
 ROLES = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
 
 router = APIRouter(include_in_schema=False)
@@ -34,11 +35,15 @@ class Health:
         self._looking = threading.Lock()
 
     def checks(self) -> list[Check]:
-        with self._looking:
+        if not self._looking.acquire(timeout=PATIENCE_S):
+            return [Check("database", ok=False, needed=True, detail="does not answer in time")]
+        try:
             if time.monotonic() - self._looked_at > KEPT_S:
                 self._checks = self._look()
                 self._looked_at = time.monotonic()
             return self._checks
+        finally:
+            self._looking.release()
 
 
 def mount(app: FastAPI, services: Services, controller: Controller) -> Health:

@@ -142,6 +142,28 @@ def test_a_controller_that_hangs_is_not_ready(services: Services, monkeypatch: p
         runtime.shutdown()
 
 
+def test_a_look_that_hangs_is_an_answer_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("master.health.PATIENCE_S", 0.05)
+    began, let_go = threading.Event(), threading.Event()
+
+    def hangs() -> list[checks.Check]:
+        began.set()
+        let_go.wait()
+        return []
+
+    health = Health(hangs)
+    thread = threading.Thread(target=health.checks)
+    thread.start()
+    try:
+        assert began.wait(20)
+        (check,) = health.checks()
+        assert (check.ok, check.needed) == (False, True)
+    finally:
+        let_go.set()
+        thread.join()
+    assert health.checks() == []
+
+
 def test_looks_are_shared_for_a_moment(services: Services) -> None:
     looks = []
     health = Health(lambda: looks.append(1) or [])  # type: ignore[func-returns-value]
