@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -41,6 +42,7 @@ def run_demo(*, keep: bool, seed: int | None) -> int:
     story = Story(language)
     demo = None
     code = 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whatever it started ends with it
     try:
         with StandIn() as providers, town(providers.smtp_url, language, keep=keep) as place:
             demo = Demo(place, providers, story)

@@ -1,10 +1,14 @@
 """The main job as a newcomer types it: one command, a real PyTorch job, five faults, every message told."""
 
 import json
+import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
+
+from tests.conftest import wait_for
 
 FAULTS = {
     "rank_killed": "process_exit",
@@ -33,3 +37,21 @@ def test_the_demo_keeps_every_promise() -> None:
     assert balance["promised"] == balance["delivered"] == 4 * (2 + 2 * len(FAULTS)) + 2 + 2 * 2
     assert balance["trained"] is True
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.e2e
+def test_whoever_ends_it_ends_all_it_started() -> None:
+    command = [sys.executable, "-m", "master.cli", "demo"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout is not None
+        started = ""
+        while "token: " not in started:
+            started = demo.stdout.readline()
+        folder = started.split("token: ")[1].rpartition("/")[0]
+        children = psutil.Process(demo.pid).children(recursive=True)
+        demo.send_signal(signal.SIGTERM)
+        said, _ = demo.communicate(timeout=60)
+    assert demo.returncode == 1
+    assert "interrupted" in said
+    wait_for(lambda: not any(one.is_running() for one in children))
+    assert not [one for one in psutil.process_iter(["cmdline"]) if folder in str(one.info["cmdline"])]
