@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from notifier.followups import ESCALATION, REMIND
-from notifier.model import Alert, Delivery
+from notifier.model import Alert, Delivery, Followup
 from notifier.trail import note_step
 
 ACKNOWLEDGED = "acknowledged by {who}"
@@ -22,8 +22,18 @@ def ack(session: Session, alert_id: str, by: str, now: datetime, comment: str | 
     if alert is not None and alert.acked_at is None:
         alert.acked_at, alert.acked_by, alert.ack_comment = now, by, comment
         _withdraw(session, alert)
+        nothing_follows(session, alert.id)
         note_step(session, "alert_acknowledged", alert, by=by)
     return alert
+
+
+def nothing_follows(session: Session, alert_id: str) -> None:
+    """It is taken on, or over. Whoever takes a silence's row in the same transaction does so before, because
+    `silences.end` goes from the silence to its follow-ups."""
+    session.execute(
+        delete(Followup).where(Followup.alert_id == alert_id),
+        execution_options={"synchronize_session": False},
+    )
 
 
 def _withdraw(session: Session, alert: Alert) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from notifier import faultpoints
+from notifier.acknowledging import nothing_follows
 from notifier.failing import failing_key
 from notifier.followups import REMIND, planned
 from notifier.ids import new_id
@@ -127,7 +128,9 @@ def resolve(
         **{name: value for name, value in (context or {}).items() if value is not None},
         "resolved": {"title": title, "text": text},
     }
-    return _published(session, alert, _resolve_messages(session, alert, now), now)
+    published = _published(session, alert, _resolve_messages(session, alert, now), now)
+    nothing_follows(session, alert.id)
+    return published
 
 
 def close(session: Session, alert: Alert, now: datetime) -> None:
@@ -137,6 +140,7 @@ def close(session: Session, alert: Alert, now: datetime) -> None:
     for row in session.scalars(waiting.with_for_update()):
         _never_mind(row)
     session.flush()
+    nothing_follows(session, alert.id)
 
 
 def has_expired(alert: Alert, now: datetime) -> bool:
