@@ -24,8 +24,8 @@ from notifier.receipts import BUSY, Question
 from notifier.recipients import TOLD, Audience, awaited, document, merge, parsed
 from notifier.retry import NOBODY, UNHEARD, Tried, Verdict, after_receipts
 from notifier.secretbox import WrongKeyError
-from notifier.sending import Tools
 from notifier.settle import close
+from notifier.tools import Tools
 from notifier.trail import incident_of
 
 ASKERS = 16

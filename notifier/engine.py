@@ -28,8 +28,9 @@ from notifier.leases import RENEW_EVERY_S, Slots, renew
 from notifier.model import Channel
 from notifier.reaper import reap
 from notifier.secretbox import SecretBox, WrongKeyError
-from notifier.sending import Tools, send
+from notifier.sending import send
 from notifier.tasks import Task, load
+from notifier.tools import Tools
 
 CONCURRENCY = 256
 POLL_S = 1.0

@@ -21,9 +21,9 @@ from notifier.model import Alert, Channel, Delivery, Followup
 from notifier.outbox import Telling, put
 from notifier.routing import Routed, routed_by
 from notifier.rules import LASTS, QUIET
-from notifier.sending import Tools
 from notifier.silences import hush_of, unsilence, wake_of
 from notifier.storedrules import readable
+from notifier.tools import Tools
 from notifier.trail import note_step
 
 BATCH = 20  # alerts of one transaction

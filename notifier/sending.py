@@ -1,37 +1,31 @@
 """Sends one claimed delivery, part by part: intent → send → outcome."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from channels.base import Answer, Outcome, Part
-from channels.transport import Network
 from notifier import faultpoints, meters, metrics, retry
 from notifier.acklinks import masked
 from notifier.attempts import Intent, Written, complete, intend
 from notifier.beginning import Begun
 from notifier.clock import utcnow
+from notifier.closing import Closing
 from notifier.errors import kind_and_place
-from notifier.finishing import PERSIST_AGAIN_S, PERSIST_S, Finisher, Told, is_plain
-from notifier.leases import Leases
+from notifier.finishing import Finisher, Told, is_plain
 from notifier.messages import Made, make
-from notifier.model import FINAL_STATES
 from notifier.pace import lane_of
 from notifier.recipients import QUOTA, TOLD, Audience
 from notifier.rollcall import Rollcall
-from notifier.secretbox import SecretBox
-from notifier.settings import Settings
-from notifier.settle import Settled, Settlement, settle
-from notifier.storage import Store
+from notifier.settle import Settlement
 from notifier.tasks import Earlier, Task
+from notifier.tools import Tools
 from notifier.trail import following, names_of
-from notifier.writer import Writer
 
 T = TypeVar("T")
 RETRY, NEXT = "retry", "next"  # NEXT: somebody else is called
@@ -40,18 +34,6 @@ NOT_SENT = Answer(Outcome.TEMPORARY, code="lease_lost", message="not sent: this 
 OVER_QUOTA = Answer(Outcome.THROTTLED, code=QUOTA, message="not sent: over the provider's quota")
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True)
-class Tools:
-    """What all senders of a process share."""
-
-    store: Store
-    writer: Writer
-    leases: Leases
-    box: SecretBox
-    network: Network
-    settings: Settings
 
 
 def send(tools: Tools, task: Task, finisher: Finisher, begun: Begun | None = None) -> frozenset[int]:
@@ -69,7 +51,7 @@ def send(tools: Tools, task: Task, finisher: Finisher, begun: Begun | None = Non
             return sending.crashed(error)
         finally:
             if not sending.is_handed_over:
-                sending.let_go()
+                sending.closing.let_go()
 
 
 class _Sending:
@@ -81,7 +63,7 @@ class _Sending:
 
     def __init__(self, tools: Tools, task: Task, finisher: Finisher, begun: Begun | None) -> None:
         self._tools, self._task, self._row = tools, task, task.row
-        self._finisher, self._begun = finisher, begun
+        self._finisher, self._begun, self.closing = finisher, begun, Closing(tools, task)
         self.is_handed_over = False
         self._n, self._mends = task.row.attempt_count, list(task.row.mends)
         self._roll = Rollcall(task.recipients, gives_up=task.has_fallback)
@@ -117,11 +99,6 @@ class _Sending:
                 self._roll.ask_again()
             elif not self._roll.has_next(made):
                 return self._settle(answer)
-
-    def let_go(self) -> None:
-        """Nothing is left to be done."""
-        self._tools.leases.let_go(self._row.id, self._task.token)
-        faultpoints.hit("acknowledged")
 
     def _made(self) -> Made | Answer:
         if self._begun is not None:
@@ -253,70 +230,20 @@ class _Sending:
             note=self._note,
         )
         if not is_plain(done, self._row):
-            return self._settle_alone(done)
+            return self.closing.settle(done)
         is_first = self._task.channel.health == "unknown"
         self.is_handed_over = True
-        self._finisher.put(Told(done, self._row, is_first, self._careful(done), self._after(done)))
-        return frozenset()
-
-    def _settle_alone(self, done: Settlement) -> frozenset[int]:
-        settled = self._persist(lambda session: settle(session, done, self._tools.store.now(session)))
-        faultpoints.hit("outcome_written")
-        self._report(done, settled)
-        return settled.wake
-
-    def _careful(self, done: Settlement) -> Callable[[], frozenset[int]]:
-        def work() -> frozenset[int]:
-            try:
-                return self._settle_alone(done)
-            except Exception as error:  # noqa: BLE001  the same border as in `send`
-                log.error("outcome_not_written", **names_of(self._task), why=kind_and_place(error))  # noqa: TRY400
-                return frozenset()
-            finally:
-                self.let_go()
-
-        return work
-
-    def _after(self, done: Settlement) -> Callable[[Settled], None]:
-        def work(settled: Settled) -> None:
-            try:
-                self._report(done, settled)
-            finally:
-                self.let_go()
-
-        return work
-
-    def _report(self, done: Settlement, settled: Settled) -> None:
-        if not settled.is_ours or settled.state is None:
-            log.info("outcome_came_late", **names_of(self._task), outcome=done.outcome.value)
-            return
-        if settled.state in FINAL_STATES:
-            metrics.count_settled(self._row, settled.state)
-        log.info(
-            "told" if done.outcome in TOLD else "not_told",
-            **names_of(self._task),
-            attempt=self._n,
-            state=settled.state,
-            outcome=done.outcome.value,
-            code=done.answer.code,
+        self._finisher.put(
+            Told(done, self._row, is_first, self.closing.careful(done), self.closing.after(done))
         )
+        return frozenset()
 
     def _write_down(self, answer: Answer) -> None:
         attempt = self._attempt
         if attempt is not None:
-            self._persist(lambda session: complete(session, attempt, answer, self._tools.store.now(session)))
-
-    def _persist(self, work: Callable[[Session], T]) -> T:
-        """What a provider said is not lost to a database that is away for a while."""
-        until = time.monotonic() + PERSIST_S
-        while True:
-            try:
-                return self._tools.writer.run(work)
-            except SQLAlchemyError as error:
-                if time.monotonic() > until:
-                    raise
-                log.warning("outcome_waits", **names_of(self._task), why=type(error).__name__)
-                time.sleep(PERSIST_AGAIN_S)
+            self.closing.persist(
+                lambda session: complete(session, attempt, answer, self._tools.store.now(session))
+            )
 
     def _is_in_doubt(self, part: Part) -> bool:
         """Whether this very part may have arrived already. Nobody is told again by name of whom that is not

@@ -14,9 +14,9 @@ from notifier.migrations import check_revision
 from notifier.network import network_of
 from notifier.presence import Presence
 from notifier.secretbox import open_box
-from notifier.sending import Tools
 from notifier.settings import Settings
 from notifier.storage import Store, make_engine
+from notifier.tools import Tools
 from notifier.writer import Writer
 
 SWITCH_S = 0.0005  # a sender that is woken waits so long for a thread that counts; Python's own is 5 ms

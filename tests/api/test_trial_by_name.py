@@ -12,7 +12,7 @@ from notifier.attempts import RECEIPT
 from notifier.engine import Engine
 from notifier.leases import Leases
 from notifier.network import network_of
-from notifier.sending import Tools
+from notifier.tools import Tools
 from notifier.writer import Writer
 from tests.conftest import wait_for
 from tests.delivery.exchange import CLASSES, Exchange

@@ -38,9 +38,9 @@ from notifier.model import Alert, Attempt, Channel, Delivery, Template
 from notifier.network import network_of
 from notifier.outbox import Telling, put
 from notifier.secretbox import SecretBox
-from notifier.sending import Tools
 from notifier.settings import Settings
 from notifier.storage import Store
+from notifier.tools import Tools
 from notifier.worker import run_worker
 from notifier.writer import Writer
 from tests.delivery.exchange import CLASSES, Exchange
