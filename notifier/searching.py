@@ -88,7 +88,7 @@ def find(session: Session, sought: Sought, span: Span, limit: int) -> Found:
         kept += _answering(session, rows, sought.question)
         if len(kept) > limit:
             return Found(kept[:limit], kept[limit - 1].id)
-        looked, read, size = looked + len(some), read + len(rows), MANY
+        looked, read, size = looked + len(some), read + len(rows), min(2 * size, MANY)
         if looked >= MOST or (sought.question is not None and read >= READ):
             return Found(kept, some[-1])
     return Found(kept)
@@ -246,7 +246,7 @@ def _ids(session: Session, slots: Iterator[int], size: int) -> Iterator[list[str
     while some := list(islice(slots, size)):
         rows = select(SearchSlot.delivery_id).where(SearchSlot.slot.in_(some))
         yield sorted(session.scalars(rows), reverse=True)
-        size = MANY
+        size = min(2 * size, MANY)
 
 
 def _watched(session: Session, span: Span) -> list[str]:
