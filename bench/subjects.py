@@ -75,6 +75,7 @@ def weighed(subject: Subject) -> Iterator[None]:
     ended = threading.Event()
 
     def watch() -> None:
+        subject.weigh()
         while not ended.wait(WEIGH_EVERY_S):
             subject.weigh()
 
@@ -83,6 +84,7 @@ def weighed(subject: Subject) -> Iterator[None]:
     yield
     ended.set()
     thread.join()
+    subject.weigh()
 
 
 @dataclass
