@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
 
-from sqlalchemy import Select, bindparam, func, or_, select
+from sqlalchemy import ColumnElement, Select, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from notifier import bitmaps, searchtexts
@@ -199,7 +199,7 @@ def _of_blocks(
     low, top = blocks
     span, cut = bounds
     rows = select(SearchBits.term, SearchBits.block, SearchBits.bits).where(
-        SearchBits.term.in_([*terms, LATE]), SearchBits.block.between(low, top)
+        SearchBits.term.in_([*terms, LATE]), _worth(session, terms, low, top)
     )
     sets: dict[int, list[bytes]] = {}
     late: dict[int, frozenset[int]] = {}
@@ -217,6 +217,21 @@ def _of_blocks(
             return
         if span.holds(one):
             yield one
+
+
+def _worth(session: Session, terms: Sequence[bytes], low: int, top: int) -> ColumnElement[bool]:
+    """Which of many blocks are worth reading: those of the rarest term, if that is in few of them."""
+    within = SearchBits.block.between(low, top)
+    if len(terms) == 1 or top - low < FIRST:
+        return within
+    counts = select(SearchBits.term, func.count()).where(SearchBits.term.in_(terms), within)
+    known = {term: many for term, many in session.execute(counts.group_by(SearchBits.term))}  # noqa: C416
+    rarest = min(terms, key=lambda term: known.get(term, 0))
+    if known.get(rarest, 0) * 2 > top - low:
+        return within
+    return SearchBits.block.in_(
+        session.scalars(select(SearchBits.block).where(SearchBits.term == rarest, within)).all()
+    )
 
 
 @dataclass(frozen=True)

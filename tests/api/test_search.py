@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import delete, select
 
-from notifier import indexing
+from notifier import indexing, searching
 from notifier.api.deps import Services
 from notifier.clock import utcnow
 from notifier.ids import new_id
@@ -24,6 +24,8 @@ As = Callable[..., httpx.Client]
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks so small that a test fills several."""
     monkeypatch.setattr(indexing, "FULL", 7)
+    monkeypatch.setattr(searching, "FIRST", 1)
+    monkeypatch.setattr(searching, "GROWS", 2)
 
 
 @pytest.fixture
