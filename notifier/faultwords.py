@@ -11,7 +11,9 @@ from pydantic import BaseModel
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 _SHAPE = re.compile(r"(?:tuple|list|dict)\[.*\]", re.DOTALL)  # and on which shape of a field it was tried
+_OF_OURS = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*): (.+)", re.DOTALL)  # which field inside is wrong
 _OF_KEY = "[key]"  # how pydantic places what is wrong with a name in a mapping
+_WHOLE = ("body",)
 # The beginning of pydantic's message → ours. The first that fits counts; `\1` is what the first one holds.
 _WORDS: Sequence[tuple[re.Pattern[str], str]] = tuple(
     (re.compile(pattern, re.DOTALL), words)
@@ -51,8 +53,10 @@ def mend_of(message: str) -> str:
 
 
 def placed(where: Sequence[int | str], message: str) -> tuple[str, str]:
-    """The field, as a path with dots, and the mend."""
+    """The field, as a path with dots, and the mend. A check of a whole says first which field inside it is."""
     mend = mend_of(message)
+    if (inside := _OF_OURS.fullmatch(mend)) is not None:
+        where, mend = [*([] if tuple(where) == _WHOLE else where), inside[1]], inside[2]
     if where and where[-1] == _OF_KEY:
         where, mend = where[:-2], f"each name in it: {mend}"
     return ".".join(str(part) for part in where if not _SHAPE.fullmatch(str(part))), mend

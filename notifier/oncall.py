@@ -73,7 +73,7 @@ class Override(Body):
     @model_validator(mode="after")
     def _is_whole(self) -> "Override":
         if self.until <= self.since:
-            raise ValueError("until must come after from")
+            raise ValueError("until: must come after from")
         if self.person is None and self.channels is None:
             raise ValueError("say who: give person or channels")
         return self
@@ -95,7 +95,7 @@ class Spec(Body):
     @model_validator(mode="after")
     def _is_whole(self) -> "Spec":
         if self.turn == "daily" and self.weekday is not None:
-            raise ValueError("weekday goes with a weekly turn: leave it out")
+            raise ValueError("weekday: goes with a weekly turn, leave it out")
         names = [person.name for person in self.people]
         for n, override in enumerate(self.overrides):
             if override.channels is None and override.person not in names:

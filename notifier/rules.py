@@ -93,7 +93,7 @@ class AlertConfigModel(Body):
             raise ValueError("give either rules or alertItems with notifyRuleId, not both")
         missing = [name for name in BAIDU_NAMES if name not in data]
         if missing:
-            raise ValueError(f"{missing[0]} is missing: alertItems and notifyRuleId go together")
+            raise ValueError(f"{missing[0]}: is missing, alertItems and notifyRuleId go together")
         known = {*BAIDU_NAMES, *BAIDU_IGNORED, "for"}
         rest = {name: value for name, value in data.items() if name not in known}
         return {"rules": [_rule_of_baidu(data)], **rest}

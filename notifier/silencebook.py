@@ -40,7 +40,7 @@ class MatcherBody(Body):
             try:
                 compiled(self.value)
             except ValueError as error:
-                raise ValueError(f"value {error}") from None
+                raise ValueError(f"value: {error}") from None
         return self
 
 

@@ -121,8 +121,12 @@ WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
     "nobody": ({"people": []}, "people"),
     "a turn that is none": ({"turn": "hourly"}, "turn"),
     "a day that is none": ({"start": "2026-13-01"}, "start"),
-    "a weekday with daily turns": ({"turn": "daily"}, "body"),
-    "no such person": ({"overrides": [{**ROTA["overrides"][0], "person": "x"}]}, "body"),  # type: ignore[index]
+    "a weekday with daily turns": ({"turn": "daily"}, "weekday"),
+    "no such person": ({"overrides": [{**ROTA["overrides"][0], "person": "x"}]}, "overrides.0.person"),  # type: ignore[index]
+    "one name for two people": (
+        {"people": ["ding", {"name": "ding", "channels": ["mail"]}], "overrides": []},
+        "people.1.name",
+    ),
     "a name with blanks": ({"name": "a b"}, "name"),
     "a field too many": ({"person": "x"}, "person"),
 }

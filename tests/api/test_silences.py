@@ -78,7 +78,7 @@ WRONG: Mapping[str, tuple[dict[str, Any], str, str]] = {
     "an end in the past": ({"duration_s": None, "ends_at": "2020-01-01T00:00:00Z"}, "ends_at", "after now"),
     "years": ({"duration_s": None, "ends_at": "2099-01-01T00:00:00Z"}, "ends_at", "366 days"),
     "a pattern that is none": (
-        {"matchers": [{"name": "a", "op": "=~", "value": "("}]}, "matchers.0", "no valid RE2 pattern",
+        {"matchers": [{"name": "a", "op": "=~", "value": "("}]}, "matchers.0.value", "no valid RE2 pattern",
     ),
     "no such operator": ({"matchers": [{"name": "a", "op": "==", "value": "b"}]}, "matchers.0.op", "'=~'"),
     "no value": ({"matchers": [{"name": "a"}]}, "matchers.0.value", "missing"),

@@ -85,6 +85,22 @@ def test_what_is_wrong_is_said_with_its_mend(given: dict[str, Any], field: str, 
     assert fault(**given) == (field, mend)
 
 
+@pytest.mark.parametrize(
+    ("where", "said", "field", "mend"),
+    [
+        (("body",), "weekday: goes with a weekly turn", "weekday", "goes with a weekly turn"),
+        ((), "overrides.0.person: is not in people", "overrides.0.person", "is not in people"),
+        (("matchers", 0), "value: is no pattern (x: y)", "matchers.0.value", "is no pattern (x: y)"),
+        (("config",), "Value error, app_id: give it", "config.app_id", "give it"),
+        (("matchers", 0), "give this: or that", "matchers.0", "give this: or that"),
+    ],
+)
+def test_a_check_of_a_whole_names_the_field_inside(
+    where: tuple[int | str, ...], said: str, field: str, mend: str
+) -> None:
+    assert placed(where, said) == (field, mend)
+
+
 EITHER = "give a list: […]; or give an object: {…}"
 
 

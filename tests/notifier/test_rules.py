@@ -219,7 +219,7 @@ def test_what_is_stored_reads_back_as_the_same() -> None:
         ({"alertItems": ["jobFT"], "notifyRuleId": "a", "for": 5}, "", "for: give a duration"),
         ({"alertItems": ["jobFT"], "notifyRuleId": "a", "notifyRule": 1}, "notifyRule", "no such field"),
         ({"rules": [{"channels": ["a"], "min_severity": "fatal"}]}, "rules.0.min_severity", "'critical'"),
-        ({"alertItems": ["jobFT"]}, "", "notifyRuleId is missing"),
+        ({"alertItems": ["jobFT"]}, "", "notifyRuleId: is missing"),
         ({"alertItems": ["jobFT"], "notifyRuleId": "a", "rules": []}, "", "not both"),
         (
             {"escalation": [{"after_s": 0, "channels": ["a"]}]},
