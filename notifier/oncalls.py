@@ -18,6 +18,8 @@ from notifier.pages import Ask, Page, page
 from notifier.problems import Problem, conflict, invalid, not_found
 from notifier.storage import zone_of
 
+SAME_NAME = "names somebody with other channels before: give one person the same each time, two two names"
+
 
 class OncallBody(Spec):
     """An on-call list to be made."""
@@ -165,5 +167,9 @@ def _check(session: Session, body: Spec, scope: tuple[str, str]) -> None:
     errors = [
         (place, f"there is no channel {name} in {where}") for place, name in places if name not in known
     ]
+    reached: dict[str, list[str]] = {}
+    for n, person in enumerate(body.people):
+        if sorted(reached.setdefault(person.name, person.channels)) != sorted(person.channels):
+            errors.append((f"people.{n}.name", SAME_NAME))
     if errors:
         raise Problem(422, errors=errors)
