@@ -37,9 +37,11 @@ def nothing_follows(session: Session, alert_id: str) -> None:
 
 
 def _withdraw(session: Session, alert: Alert) -> None:
-    """Reminders and escalations that nobody has begun to send."""
+    """Reminders and escalations that nobody has begun to send; also those that wait for a broken channel."""
     unsent = select(Delivery).where(
-        Delivery.alert_id == alert.id, Delivery.state == "pending", Delivery.trigger.in_((ESCALATION, REMIND))
+        Delivery.alert_id == alert.id,
+        Delivery.state.in_(("pending", "held")),
+        Delivery.trigger.in_((ESCALATION, REMIND)),
     )
     for row in session.scalars(unsent.with_for_update().execution_options(populate_existing=True)):
         if row.attempt_count == 0 and row.merged_into is None:

@@ -17,7 +17,7 @@ from notifier.failing import failing_key
 from notifier.followups import REMIND, planned
 from notifier.ids import new_id
 from notifier.items import ITEMS
-from notifier.model import Alert, Channel, Delivery, Followup
+from notifier.model import UNTOLD, Alert, Channel, Delivery, Followup
 from notifier.outbox import UNASKED, Telling, put
 from notifier.problems import conflict
 from notifier.routing import Named, facts_of, rerouted, routed
@@ -30,7 +30,6 @@ from notifier.trail import note_alert
 FIRING, RESOLVED = "firing", "resolved"
 SOURCE = "faultcast"
 ROUNDS = 3  # an alert may close between our insert and our look at it
-UNTOLD = ("failed", "expired", "suppressed")  # nobody was told by such a delivery, and nobody will be
 EXPIRED = "it was over already: not repeated before expires_at"
 OVER = "it was over before it was to be told"
 
@@ -285,7 +284,7 @@ def _resolve_telling(row: Delivery, item: str | None) -> Telling:
 
 def _never_mind(row: Delivery) -> bool:
     """What was to be told only if it lasts, and did not."""
-    is_idle = row.state == "pending" and row.attempt_count == 0 and row.merged_into is None
+    is_idle = row.state in ("pending", "held") and row.attempt_count == 0 and row.merged_into is None
     if is_idle and (row.trigger == REMIND or row.why.startswith(LASTS.partition("{")[0])):
         row.state, row.why, row.next_attempt_at = "suppressed", OVER, None
         return True

@@ -1,6 +1,6 @@
 """Where a channel cannot tell: the next one of `fallback` does; a broken channel's deliveries are held."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from sqlalchemy import or_, select
@@ -10,11 +10,12 @@ from channels.registry import adapter
 from notifier.audience import Reach, noted, reach
 from notifier.digests import UNSENT, members
 from notifier.ids import new_id
-from notifier.model import Channel, Delivery
+from notifier.model import UNTOLD, Channel, Delivery
 
 HELD = "held: the channel is broken"
 TAKEN_APART = "its alerts are held one by one: the channel is broken"
-USELESS = ("failed", "expired", "suppressed", "held")
+NOT_TOLD = "this channel was not told of the alert"
+USELESS = (*UNTOLD, "held")
 _COPIED = (
     "alert_id", "event_id", "job_id", "job_name", "pool", "queue",
     "item", "items", "severity", "status", "order_key",
@@ -28,10 +29,14 @@ def tell_fallback(session: Session, row: Delivery, now: datetime) -> set[int]:
     list: whoever has the turn), with the rest of the list as its own fallback.
     """
     rows = members(session, [row.id]) if row.is_digest else [row]
+    is_lost = row.state in ("failed", "expired")
     shards = set()
     for undelivered in rows:
         shards |= _tell_next(session, undelivered, now)
         undelivered.fallback = []
+        for end in _ends_of(session, undelivered) if is_lost else ():
+            end.state, end.why, end.next_attempt_at = "suppressed", NOT_TOLD, None
+            shards |= tell_fallback(session, end, now)
     return shards
 
 
@@ -59,6 +64,18 @@ def hold(session: Session, channel: Channel, now: datetime) -> set[int]:
         row.state, row.why, row.next_attempt_at, row.merged_into = "held", HELD, None, None
         shards |= tell_fallback(session, row, now)
     return shards
+
+
+def _ends_of(session: Session, row: Delivery) -> Sequence[Delivery]:
+    """The end that waits behind it for its channel, where nothing else told that channel of the alert."""
+    if row.alert_id is None or row.status != "firing":
+        return ()
+    there = (Delivery.alert_id == row.alert_id, Delivery.channel_id == row.channel_id, Delivery.id != row.id)
+    told = select(Delivery.id).where(*there, Delivery.status == "firing", Delivery.state.not_in(UNTOLD))
+    if session.scalars(told.limit(1)).first() is not None:
+        return ()
+    unsent = (Delivery.state.in_(("pending", "held")), Delivery.merged_into.is_(None))
+    return session.scalars(select(Delivery).where(*there, Delivery.status == "resolved", *unsent)).all()
 
 
 def _tell_next(session: Session, row: Delivery, now: datetime) -> set[int]:

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session, aliased
 
 from notifier.failing import close_failing
-from notifier.model import Channel, Delivery
+from notifier.model import UNTOLD, Channel, Delivery
 from notifier.plan import RELEASED
 
 WAITING = ("pending", "retrying", "held")
@@ -36,8 +36,25 @@ def release_held(session: Session, row: Channel, now: datetime) -> None:
     )
     held = (Delivery.channel_id == row.id, Delivery.state == "held")
     _settle(session, (*held, told.exists()), state="suppressed", why=TOLD_BY_FALLBACK)
+    _settle(session, (*held, *_end_of_untold()), state="suppressed", why=TOLD_BY_FALLBACK)
     _settle(session, (*held, Delivery.expires_at <= now), state="expired", why=TOO_LATE)
     _update(session, held, state="pending", why=RELEASED, next_attempt_at=now)
+
+
+def _end_of_untold() -> Sequence[ColumnElement[bool]]:
+    """It ends what the fallback told, and this channel did not."""
+    first = aliased(Delivery)
+    here = select(first.id).where(
+        first.alert_id == Delivery.alert_id,
+        first.channel_id == Delivery.channel_id,
+        first.status == "firing",
+    )
+    told = here.where(first.state.not_in(UNTOLD))
+    return (
+        Delivery.status == "resolved",
+        here.where(first.why == TOLD_BY_FALLBACK).exists(),
+        ~told.exists(),
+    )
 
 
 def close_waiting(session: Session, row: Channel, **values: object) -> None:

@@ -10,6 +10,7 @@ from notifier.storage import Base
 
 OPEN_STATES = ("pending", "retrying", "sending")
 FINAL_STATES = ("delivered", "accepted", "unknown", "failed", "expired", "suppressed", "merged")
+UNTOLD = ("failed", "expired", "suppressed")  # nobody was told by such a delivery, and nobody will be
 
 
 class Meta(Base):
