@@ -53,7 +53,7 @@ def mend_of(message: str) -> str:
 
 
 def placed(where: Sequence[int | str], message: str) -> tuple[str, str]:
-    """The field, as a path with dots, and the mend. A check of a whole says first which field inside it is."""
+    """The field, as a path with dots, and the mend; a check of a whole begins with the field inside it."""
     mend = mend_of(message)
     if (inside := _OF_OURS.fullmatch(mend)) is not None:
         where, mend = [*([] if tuple(where) == _WHOLE else where), inside[1]], inside[2]
