@@ -12,7 +12,7 @@ from notifier.auth import Principal, Role
 from notifier.problems import not_found
 
 
-def _controller(request: Request) -> Controller:
+async def _controller(request: Request) -> Controller:
     controller: Controller = request.app.state.controller
     return controller
 

@@ -1,6 +1,6 @@
 """What routes are given: the services of this process, who speaks, and the headers that many take."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
 
@@ -39,7 +39,7 @@ class Services:
     directory: Directory = field(default_factory=Standalone)
 
 
-def _services(request: Request) -> Services:
+async def _services(request: Request) -> Services:  # not async, it would cost a change of threads
     services: Services = request.app.state.services
     return services
 
@@ -67,10 +67,10 @@ def _principal(
 Speaker = Annotated[Principal, Depends(_principal)]
 
 
-def allow(*roles: Role) -> Callable[[Principal], Principal]:
+def allow(*roles: Role) -> Callable[[Principal], Coroutine[Any, Any, Principal]]:
     """A dependency that lets only these roles pass."""
 
-    def check(principal: Speaker) -> Principal:
+    async def check(principal: Speaker) -> Principal:
         if principal.role not in roles:
             raise Problem(
                 403, detail=f"a token of role {principal.role} may not do this; it takes {' or '.join(roles)}"
@@ -86,7 +86,7 @@ Reader = Annotated[Principal, Depends(allow(Role.ADMIN, Role.OPERATOR, Role.VIEW
 Publisher = Annotated[Principal, Depends(allow(Role.ADMIN, Role.OPERATOR, Role.PUBLISHER))]
 
 
-def _ask(
+async def _ask(
     limit: Annotated[WholeText, Query(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT,
     cursor: Annotated[
         str | None, Query(max_length=100, description="`next_cursor` of the page before")
