@@ -31,6 +31,7 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
 OWNERS = ("pool", "job")
 MAX_PLACES = 100_000  # anchors may make a small file large
 MAX_DEPTH = 50
+QUOTED = "give a text, in quotes: YAML takes it for a number, a truth value or nothing"
 _VARIABLE = re.compile(r"\$(\$)?\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -65,6 +66,7 @@ class File:
                 raise self.error((name,), f"no such field; there are {', '.join(known)}")
         self._scope = document.get("scope")
         self.entries = tuple(entry for section in SECTIONS for entry in self._entries(section, document))
+        self._check_once()
 
     def error(self, place: Place, words: str) -> CommandError:
         """What is wrong at that place, or else at the nearest around it."""
@@ -162,8 +164,21 @@ class File:
             faults = of_validation(error, under="", model=SECTIONS[section]).errors
             # A slip in a name is told before what it leaves missing.
             field, words = min(faults, key=lambda fault: not fault[1].startswith("no such field"))
-            raise self.error((*place, *_parts(field)), words) from None
+            raise self.error((*place, *_parts(field)), QUOTED if words == "give a text" else words) from None
         return Entry(section, place, body, owner)
+
+    def _check_once(self) -> None:
+        """What stands in a file twice would be changed to and fro each time that it is applied."""
+        seen: dict[tuple[object, ...], Place] = {}
+        for entry in self.entries:
+            if entry.section == "silences":
+                continue
+            key = entry.owner if entry.section == "rules" else (entry.body.get("scope"), entry.body["name"])
+            first = seen.setdefault(key, entry.place)
+            if first != entry.place:
+                which = entry.owner[0] if entry.section == "rules" else "name"
+                words = f"stands in line {self._lines[first]} already: give it once"
+                raise self.error((*entry.place, which), words)
 
     def _owner(self, place: Place, body: Mapping[str, Any]) -> tuple[str, str]:
         given = [(kind, body[kind]) for kind in OWNERS if kind in body]

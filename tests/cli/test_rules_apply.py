@@ -178,6 +178,17 @@ WRONG = {
         FILE.replace("turn: weekly", "name: x"),
         "line 13: oncall.0.name: is given twice, again in line 14",
     ),
+    "a channel and a list of one name": (
+        FILE.replace("name: night", "name: ding"), "line 13: oncall.0.name: stands in line 3 already",
+    ),
+    "rules of one pool twice": (
+        "rules:\n- {pool: default, rules: []}\n- {pool: default, rules: []}\n",
+        "line 3: rules.1.pool: stands in line 2 already",
+    ),
+    "a time of day without quotes": (
+        "oncall:\n- {name: x, turn: daily, start: 2026-11-30, people: [a], handover: 22:30}\n",
+        "line 2: oncall.0.handover: give a text, in quotes",
+    ),
     "no YAML": (FILE + "]", "neither YAML nor JSON"),
     "a list": ("- a\n", "give a mapping of channels"),
     "a section that is none": ("channels: {}\nrules: 5\n", "line 2: rules: give a list"),
