@@ -17,7 +17,7 @@ from notifier.audience import noted, reach
 from notifier.fallback import USELESS, tell_fallback
 from notifier.model import Alert, Channel, Delivery, Followup, Silence
 from notifier.outbox import Telling, put
-from notifier.rules import QUIET, quiet_until
+from notifier.rules import LASTS, QUIET, quiet_until
 from notifier.silencing import SILENCED, Facts, Hush, Matcher, facts_of, silenced
 from notifier.storage import zone_of
 
@@ -95,7 +95,12 @@ def tell(session: Session, alert: Alert, told: Sequence[tuple[Channel, Telling]]
     why = words(session, hush)
     rows = [put(session, alert, channel, replace(telling, kept_back=why), now) for channel, telling in told]
     kept = [
-        {"delivery": row.id, "name": telling.name or row.channel, "quiet_hours": telling.quiet_hours}
+        {
+            "delivery": row.id,
+            "name": telling.name or row.channel,
+            "quiet_hours": telling.quiet_hours,
+            "lasts": _lasting(telling),
+        }
         for row, (_, telling) in zip(rows, told, strict=True)
         if row.why == why
     ]
@@ -159,6 +164,14 @@ def _is_open(alert: Alert, now: datetime) -> bool:
     return alert.status == "firing" and alert.acked_at is None and not is_over
 
 
+def _lasting(telling: Telling) -> dict[str, str] | None:
+    """Until when an alert has to last before it is told, and the words for it."""
+    why = telling.why.partition("; ")[0]
+    if telling.not_before is None or not why.startswith(LASTS.partition("{")[0]):
+        return None
+    return {"until": telling.not_before.isoformat(), "why": why}
+
+
 def _plan(session: Session, alert: Alert, hush: Hush, untold: Sequence[Mapping[str, Any]]) -> None:
     if not untold:
         return
@@ -208,6 +221,9 @@ def _again(session: Session, row: Delivery, one: Mapping[str, Any], via: str, no
     zone = zone_of(session)
     until = quiet_until(hours, now, zone) if hours else None
     why = QUIET.format(until=f"{until.astimezone(zone):%H:%M}") if until else AFTER
+    lasts = one.get("lasts")
+    if lasts and datetime.fromisoformat(lasts["until"]) > (until or now):
+        until, why = datetime.fromisoformat(lasts["until"]), lasts["why"]
     return Telling(
         item=row.item,
         items=tuple(row.items),

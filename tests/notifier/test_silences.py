@@ -176,6 +176,28 @@ def test_quiet_hours_hold_back_what_a_silence_lets_go(store: Store) -> None:
     assert (row.trigger, row.next_attempt_at, row.why) == ("unsilence", at(120), "quiet hours until 14:00")
 
 
+def test_what_is_told_only_if_it_lasts_has_to_last_when_a_silence_ends_before(store: Store) -> None:
+    add_channels(store, "ding")
+    set_rules(store, {"channels": ["ding"], "for_s": 3600})
+    silence = add_silence(store)
+    alert = told(store, custom()).alert_id
+    end_silence(store, silence, at(10))
+    unsilenced(store, at(10))
+    *_, row = log(store)
+    assert (row.trigger, row.next_attempt_at, row.why) == ("unsilence", at(60), "told if it lasts 3600 s")
+    assert resolved(store, alert, at(20)).delivery_ids == ()
+
+
+def test_what_has_lasted_when_a_silence_ends_is_told_at_once(store: Store) -> None:
+    add_channels(store, "ding")
+    set_rules(store, {"channels": ["ding"], "for_s": 60})
+    add_silence(store)
+    told(store, custom())
+    unsilenced(store, at(60))
+    *_, row = log(store)
+    assert (row.trigger, row.next_attempt_at) == ("unsilence", at(60))
+
+
 def test_a_broken_channel_holds_it_and_its_fallback_tells(store: Store) -> None:
     add_channels(store, "ding", "mail")
     add_silence(store)
