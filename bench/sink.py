@@ -3,7 +3,7 @@
 python bench/sink.py [--delay-ms 0]      prints its port
 
 Each body names its alert by `burst-N`, each path its channel. GET answers what has come: how many requests,
-how many different ones, when the last new one came (`time.monotonic()`), and resets nothing.
+how many different ones, when the first and the last new one came (`time.monotonic()`), and resets nothing.
 """
 
 import argparse
@@ -26,7 +26,7 @@ class Count:
     def __init__(self) -> None:
         self.requests = 0
         self.seen: set[bytes] = set()
-        self.last = 0.0
+        self.first = self.last = 0.0
 
     def note(self, path: bytes, body: bytes) -> None:
         self.requests += 1
@@ -35,9 +35,15 @@ class Count:
         if name not in self.seen:
             self.seen.add(name)
             self.last = time.monotonic()
+            self.first = self.first or self.last
 
     def shown(self) -> bytes:
-        found = {"requests": self.requests, "different": len(self.seen), "last": self.last}
+        found = {
+            "requests": self.requests,
+            "different": len(self.seen),
+            "first": self.first,
+            "last": self.last,
+        }
         body = json.dumps(found).encode()
         return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
 

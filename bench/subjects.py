@@ -11,10 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import psutil
@@ -142,6 +142,16 @@ class Faultcast(Posted):
 
 
 @dataclass
+class Backlog(Faultcast):
+    """`start` starts the workers, and answers their processes."""
+
+    start: Callable[[], list[int]] = list
+
+
+Ours = TypeVar("Ours", bound=Faultcast)
+
+
+@dataclass
 class Alertmanager(Posted):
     def body(self, number: int) -> Any:
         labels = {"alertname": "burst", "probe": f"burst-{number}", "severity": "error", "node": "gpu-17"}
@@ -188,23 +198,54 @@ def faultcast(folder: Path, targets: Sequence[str], workers: int, database: str 
             line = process.stdout.readline()
             if not line.startswith("ready "):
                 raise SystemExit(f"faultcast did not start: {(folder / 'faultcast.log').read_text()[-1000:]}")
-            token = (folder / "data" / "admin.token").read_text().strip()
-            names = [f"c{n}" for n in range(len(targets))]
-            found = Faultcast(
-                "faultcast" if database is None else "faultcast (PostgreSQL)",
-                [process.pid],
-                address=urlsplit(line.split()[1]).netloc,
-                path="/api/v1/alerts",
-                headers={"Authorization": f"Bearer {token}"},
-                channels=names,
-            )
-            connection = connected(found.address)
-            for name, url in zip(names, targets, strict=True):
-                body = {"name": name, "kind": "webhook", "config": {"url": url}}
-                found.ask(connection, "POST", "/api/v1/channels", body)
+            name = "faultcast" if database is None else "faultcast (PostgreSQL)"
+            found = _ours(Faultcast, folder, urlsplit(line.split()[1]).netloc, targets)
+            found.name, found.roots = name, [process.pid]
             yield found
         finally:
             process.terminate()
+
+
+@contextlib.contextmanager
+def backlog(folder: Path, targets: Sequence[str], workers: int) -> Iterator[Backlog]:
+    """A server without workers: they are started when all has been accepted."""
+    address = f"127.0.0.1:{_free_port()}"
+    with Embedded(folder) as valkey, contextlib.ExitStack() as stack:
+        environment = {
+            **os.environ, "FAULTCAST_ALLOW_TARGETS": "127.0.0.1/32", "FAULTCAST_REDIS_URL": valkey.url,
+            "FAULTCAST_BIND": address, "FAULTCAST_DATA_DIR": str(folder / "data"),
+        }  # fmt: skip
+        faultcast = Path(sys.executable).with_name("faultcast")
+        log = stack.enter_context((folder / "faultcast.log").open("wb"))
+
+        def start(part: str) -> int:
+            process = subprocess.Popen([faultcast, part], env=environment, cwd=folder, stderr=log)
+            stack.enter_context(process)
+            stack.callback(process.terminate)
+            return process.pid
+
+        subprocess.run([faultcast, "migrate"], env=environment, check=True, stdout=log, stderr=log)
+        server = start("server")
+        found = _ours(Backlog, folder, address, targets)
+        found.name, found.roots = "faultcast, a backlog", [server]
+        found.start = lambda: [start("worker") for _ in range(workers)]
+        yield found
+
+
+def _ours(kind: type[Ours], folder: Path, address: str, targets: Sequence[str]) -> Ours:
+    """With a webhook channel for each target."""
+    connection, written = connected(address), folder / "data" / "admin.token"
+    deadline = time.monotonic() + START_S
+    while not written.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    token = written.read_text().strip()
+    names = [f"c{n}" for n in range(len(targets))]
+    found = kind("", [], channels=names, address=address, path="/api/v1/alerts")
+    found.headers = {"Authorization": f"Bearer {token}"}
+    for name, url in zip(names, targets, strict=True):
+        body = {"name": name, "kind": "webhook", "config": {"url": url}}
+        found.ask(connection, "POST", "/api/v1/channels", body)
+    return found
 
 
 @contextlib.contextmanager

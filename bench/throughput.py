@@ -6,7 +6,8 @@ python bench/throughput.py [--alerts 300] [--channels 10] [--workers 2] [--only 
 Each subject is started by itself and gets the same burst twice: with a provider that answers at once, and
 with one that takes 200 ms. The peers are Alertmanager and a worker with one RQ job for each delivery
 (`rqpeer.py`; with the slow provider it gets a small burst only, for it sends one at a time). The rate is
-from the first post to the last arrival, so sink and generator are on the same processors.
+from the first post to the last arrival, so sink and generator are on the same processors. A third burst is
+accepted before the workers are started: what they do alone, from the first arrival to the last.
 """
 
 import argparse
@@ -107,6 +108,32 @@ def measure(start: Start, delay_ms: float, alerts: int, channels: int) -> tuple[
         }
 
 
+def drain(alerts: int, channels: int, workers: int) -> tuple[str, dict[str, float]]:
+    """How fast the workers bring out what waits already, from the first arrival to the last."""
+    with (
+        tempfile.TemporaryDirectory(prefix="fc-bench-") as name,
+        sink(0) as provider,
+        subjects.backlog(Path(name), provider.urls(channels), workers) as subject,
+    ):
+        subject.post(range(alerts))
+        wanted = alerts * channels
+        subject.roots = subject.start()
+        with weighed(subject):
+            seen = provider.wait(wanted)
+            logged = _logged(subject, wanted)
+            used = subject.cpu_s()
+        return subject.name, {
+            "deliveries": wanted,
+            "per_s": round((seen["different"] - 1) / (seen["last"] - seen["first"]), 1),
+            "accepted_to_last_s": round(seen["last"] - seen["first"], 2),
+            "cpu_s_per_1000": round(used * 1000 / wanted, 2),
+            "peak_mib": round(subject.peak_mib, 1),
+            "copies": seen["requests"] - seen["different"],
+            "not_arrived": wanted - seen["different"],
+            "not_logged": wanted - (logged or 0),
+        }
+
+
 def _logged(subject: Subject, wanted: int) -> int | None:
     deadline = time.monotonic() + LOG_S
     while (found := subject.logged()) is not None and found < wanted and time.monotonic() < deadline:
@@ -124,6 +151,8 @@ def run(given: argparse.Namespace) -> dict[str, dict[str, dict[str, float]]]:
         "rq": partial(subjects.one_job_each, workers=given.workers),
     }
     found: dict[str, dict[str, dict[str, float]]] = {}
+    if not given.only or "backlog" in given.only:
+        found["at once, what waits already"] = dict([drain(given.alerts, given.channels, given.workers)])
     for delay_ms in (0, SLOW_MS):
         rows = found.setdefault("at once" if not delay_ms else f"after {delay_ms} ms", {})
         for kind, start in starts.items():
@@ -138,7 +167,7 @@ def run(given: argparse.Namespace) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def verdict(found: dict[str, dict[str, dict[str, float]]]) -> dict[str, Any]:
-    rows = found["at once"]
+    rows = found.get("at once", {})
     rate = {name: row["per_s"] for name, row in rows.items()}
     ours = rate.get("faultcast", 0.0)
     lost = sum(
@@ -157,7 +186,7 @@ def main() -> int:
     parser.add_argument("--alerts", type=int, default=300)
     parser.add_argument("--channels", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2, help="processes, of Faultcast's and of RQ's alike")
-    parser.add_argument("--only", action="append", help="faultcast, postgres, alertmanager or rq; repeatable")
+    parser.add_argument("--only", action="append", help="backlog, faultcast, postgres, alertmanager, rq")
     parser.add_argument("--postgres", metavar="URL", help="measure this empty database too")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the table")
     given = parser.parse_args()
