@@ -21,7 +21,7 @@ from notifier.model import UNTOLD, Alert, Channel, Delivery, Followup
 from notifier.outbox import UNASKED, Telling, put
 from notifier.problems import conflict
 from notifier.routing import Named, facts_of, rerouted, routed
-from notifier.rules import LASTS, AlertConfigModel
+from notifier.rules import LASTS, QUIET, AlertConfigModel
 from notifier.silences import tell, wake_of
 from notifier.silencing import SILENCED
 from notifier.storage import insert_new
@@ -31,6 +31,7 @@ FIRING, RESOLVED = "firing", "resolved"
 SOURCE = "faultcast"
 ROUNDS = 3  # an alert may close between our insert and our look at it
 EXPIRED = "it was over already: not repeated before expires_at"
+_QUIET = QUIET.partition("{")[0]
 OVER = "it was over before it was to be told"
 
 
@@ -271,7 +272,11 @@ def _resolve_messages(session: Session, alert: Alert, now: datetime) -> list[Del
 
 
 def _resolve_telling(row: Delivery, item: str | None) -> Telling:
+    """What quiet hours keep back is told with its end when they are over."""
+    is_quiet = row.state == "pending" and row.attempt_count == 0 and row.why.startswith(_QUIET)
     return Telling(
+        not_before=row.next_attempt_at if is_quiet else None,
+        why=row.why if is_quiet else "",
         item=item or row.item,
         items=() if item else tuple(row.items),
         severity=ITEMS[item].severity.value if item else row.severity,

@@ -104,3 +104,13 @@ def test_an_acknowledgement_withdraws_what_waits_for_a_broken_channel(store: Sto
         row.trigger = "escalation"
         ack(session, alert, "li", at(1))
     assert [(row.state, row.why) for row in log(store)] == [("suppressed", "acknowledged by li")]
+
+
+def test_what_quiet_hours_keep_back_is_told_with_its_end_when_they_are_over(store: Store) -> None:
+    add_channels(store, "robot", "mail")
+    set_rules(store, {"channels": ["robot"], "quiet_hours": "11:00-13:00"}, {"channels": ["mail"]})
+    alert = told(store, custom()).alert_id
+    resolved(store, alert, at(1))
+    due = {(row.channel, row.status): (row.next_attempt_at, row.why) for row in log(store)}
+    assert due["robot", "resolved"] == due["robot", "firing"] == (at(60), "quiet hours until 13:00")
+    assert due["mail", "resolved"] == (at(1), "")
