@@ -162,8 +162,10 @@ def _told(session: Session, alert: Alert) -> Sequence[Delivery]:
 def _tell(session: Session, alert: Alert, row: Followup, now: datetime) -> set[int]:
     if row.kind == Kind.ESCALATE:
         why = UNACKNOWLEDGED.format(seconds=row.spec["after_s"])
-        told = _routed(session, alert, row, now).told
-        return _put(session, alert, _with(told, ESCALATION, why), now)
+        found = _routed(session, alert, row, now)
+        lost = [f"{words} ({why})" for words in found.why]
+        alert.why = "; ".join(filter(None, [alert.why, *lost]))
+        return _put(session, alert, _with(found.told, ESCALATION, why), now)
     if row.kind == Kind.REMIND:
         why = STILL_FIRING.format(seconds=round((now - alert.created_at).total_seconds()))
         every = timedelta(seconds=row.spec["every_s"])

@@ -160,6 +160,9 @@ def test_a_step_whose_channel_is_gone_by_then_is_done_with(store: Store) -> None
     told(store, incident("jobHang", severity="error"))
     followed(store, at(5))
     assert ([row.channel for row in log(store)], planned(store)) == (["im"], [])
+    with store.read() as session:
+        (alert,) = session.scalars(select(Alert))
+        assert "is not there to be told (nobody acknowledged for" in alert.why
 
 
 def test_named_channels_are_no_rules(store: Store) -> None:
