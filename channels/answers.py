@@ -38,7 +38,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Call:
-    """One POST of JSON. `shown` is the payload as the delivery log may keep it."""
+    """One POST of JSON. `shown` is the payload as the delivery log may keep it; `body` is it encoded."""
 
     url: str
     payload: Mapping[str, Any]
@@ -60,7 +60,7 @@ BAD_FORM = Verdict(Outcome.REFUSED, Mend.PLAIN_TEXT)
 
 def ask(network: Network, call: Call, read: Callable[[Response], Reading]) -> Answer:
     """Post, and say what came of it; never raises for what the network or the provider does."""
-    shown = encode(call.payload if call.shown is None else call.shown).decode()
+    shown = _shown(call).decode()
     # The URL's key would be hidden anyway; without it the host stays readable.
     request = redact(f"POST {mask_url(call.url)}\n{shown}", call.secrets)
     try:
@@ -72,6 +72,12 @@ def ask(network: Network, call: Call, read: Callable[[Response], Reading]) -> An
     except Unanswered as lost:
         return Answer(Outcome.AMBIGUOUS, code="unanswered", message=lost.reason, request=request)
     return _answer(read(response), response, call.secrets, request)
+
+
+def _shown(call: Call) -> bytes:
+    if call.shown is not None:
+        return encode(call.shown)
+    return encode(call.payload) if call.body is None else call.body
 
 
 def _answer(reading: Reading, response: Response, secrets: tuple[str, ...], request: str) -> Answer:

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from time import monotonic
 from typing import Any, ClassVar
 from urllib.parse import unquote
@@ -74,6 +74,7 @@ def encode(document: Any) -> bytes:
     return text.encode("utf-8", "replace")
 
 
+@lru_cache(maxsize=1024)
 def malformed(url: str, schemes: tuple[str, ...] = SCHEMES) -> str | None:
     """What is wrong with a target's form, or None. Says nothing of where it leads."""
     if re.search(r"[\x00-\x20\x7f\\]", url):

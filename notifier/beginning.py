@@ -5,7 +5,8 @@ begun by whoever sends it (`notifier/sending.py`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -15,14 +16,18 @@ from notifier import meters
 from notifier.attempts import Intent, NotOursError, intend_all
 from notifier.channels import load_config
 from notifier.clock import utcnow
+from notifier.copies import Copies
 from notifier.errors import kind_and_place
 from notifier.messages import Made, make
+from notifier.model import Channel
 from notifier.pace import lane_of
 from notifier.secretbox import SecretBox
 from notifier.settings import Settings
 from notifier.storage import Store
 from notifier.tasks import Task
 from notifier.writer import Writer
+
+MAX_OPENED = 1000  # configs that are kept opened
 
 log = structlog.get_logger()
 
@@ -37,17 +42,21 @@ class Begun:
 
 @dataclass(frozen=True)
 class Beginner:
-    """Begins what is plain."""
+    """Begins what is plain.
+
+    `opened`: the configs that were opened last, by channel, each with what it was made of.
+    """
 
     store: Store
     writer: Writer
     box: SecretBox
     settings: Settings
+    opened: dict[str, tuple[tuple[Any, ...], ChannelConfig]] = field(default_factory=dict, repr=False)
 
     def begin(self, tasks: Sequence[Task]) -> Mapping[str, Begun]:
         """By delivery; what is not among them has not begun."""
-        configs = self._configs(tasks)
-        found = [(task, self._made(task, configs)) for task in tasks if is_first(task)]
+        configs, copies = self._configs(tasks), Copies()
+        found = [(task, self._made(task, configs, copies)) for task in tasks if is_first(task)]
         ready = [(task, made) for task, made in found if made is not None]
         if not ready:
             return {}
@@ -67,12 +76,22 @@ class Beginner:
         found = {}
         for channel in {task.channel.id: task.channel for task in tasks}.values():
             try:
-                found[channel.id] = load_config(channel, self.box)
+                found[channel.id] = self._config(channel)
             except Exception as error:  # noqa: BLE001  a border: what is claimed must reach its sender
                 log.info("config_not_read", channel=channel.id, why=kind_and_place(error))
         return found
 
-    def _made(self, task: Task, configs: Mapping[str, ChannelConfig]) -> Made | None:
+    def _config(self, channel: Channel) -> ChannelConfig:
+        made_of = (channel.kind, channel.config, channel.secrets)
+        known, config = self.opened.get(channel.id, (None, None))
+        if config is None or known != made_of:
+            if len(self.opened) >= MAX_OPENED:
+                self.opened.clear()
+            config = load_config(channel, self.box)
+            self.opened[channel.id] = (made_of, config)
+        return config
+
+    def _made(self, task: Task, configs: Mapping[str, ChannelConfig], copies: Copies) -> Made | None:
         """Its message, if it is plain."""
         config = configs.get(task.channel.id)
         if config is None:
@@ -80,7 +99,7 @@ class Beginner:
         try:
             if config.templates():
                 return None
-            made = make(task, (), self.box, self.settings, config)
+            made = make(task, (), self.box, self.settings, config, copies)
             return made if isinstance(made, Made) and is_plain(task, made) else None
         except Exception as error:  # noqa: BLE001  a border: one message must not keep the others from being sent
             log.info("not_made", delivery=task.row.id, why=kind_and_place(error))

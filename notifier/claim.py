@@ -29,7 +29,7 @@ from notifier.pace import Book, Pace
 from notifier.plan import Candidate, Plan, plan
 from notifier.receipts import expect_lost
 from notifier.settle import GONE, OPEN, close, expire
-from notifier.singles import singles
+from notifier.singles import glance, singles
 from notifier.waiting import WAITS
 
 MAX_CHANNELS = 25  # of one claim
@@ -84,6 +84,7 @@ class Claim:
 
     Attributes:
         rows: deliveries that are ours by `token`, in the order in which they are to be sent; read only.
+        singles: those that stand by themselves, before they are all leased together.
         channels: theirs, by id.
         wake: shards in which it made work.
         again_at: something waits for its turn, or for another worker's claim to end, until then.
@@ -95,6 +96,7 @@ class Claim:
 
     token: str
     rows: list[Any] = field(default_factory=list)
+    singles: list[str] = field(default_factory=list)
     channels: dict[str, Channel] = field(default_factory=dict)
     wake: set[int] = field(default_factory=set)
     again_at: datetime | None = None
@@ -130,14 +132,16 @@ class Claiming:
         claim.looked_at = {channel.id for channel in channels}
         claim.is_partial = len(channels) == MAX_CHANNELS
         claim.meters = meters.of(self.session, claim.looked_at)
+        known = glance(self.session, channels) if channels else None
         for channel in channels:
             try:
-                self._channel(channel, claim)
+                self._channel(channel, claim, None if known is None else known[channel.id])
             except DBAPIError:
                 raise
             except Exception as error:
                 log.exception("channel_not_claimed", channel=channel.id)
                 raise ChannelError(channel.id) from error
+        claim.rows += self._lease(claim.singles)
         move_on(self.session, self.rung.union(channel.shard for channel in channels))
         return claim
 
@@ -152,25 +156,27 @@ class Claiming:
                 claim.look_again(self.now + LOCKED_WAIT)
         return locked
 
-    def _channel(self, channel: Channel, claim: Claim) -> None:
-        adapter = adapter_of(channel.kind)
-        room = min(self.slots.room(channel.id, len(claim.rows)), MAX_SENDS - len(claim.rows))
+    def _channel(self, channel: Channel, claim: Claim, known: Sequence[Any] | None) -> None:
+        adapter, promised = adapter_of(channel.kind), len(claim.rows) + len(claim.singles)
+        room = min(self.slots.room(channel.id, promised), MAX_SENDS - promised)
         if room == 0 and channel.enabled and channel.health != "broken":
             claim.is_starved = True
-        elif not self._at_a_glance(channel, adapter, room, claim):
+        elif not self._at_a_glance(channel, adapter, room, claim, known):
             self._in_full(channel, adapter, room, claim)
 
-    def _at_a_glance(self, channel: Channel, adapter: Adapter, room: int, claim: Claim) -> bool:
-        """Whether that could be done."""
+    def _at_a_glance(
+        self, channel: Channel, adapter: Adapter, room: int, claim: Claim, known: Sequence[Any] | None
+    ) -> bool:
+        """Whether that could be done. `known`: its open deliveries."""
         is_held_back = channel.paused_until is not None and channel.paused_until > self.now
         if not channel.enabled or channel.health == "broken" or is_held_back:
             return False
         if any(meters.limits(adapter, claim.meters[channel.id], self.now).values()):
             return False
-        ids = singles(self.session, channel, room, self.now)
+        ids = singles(self.session, channel, room, self.now, known)
         if ids is None:
             return False
-        claim.rows += self._lease(ids)
+        claim.singles += ids
         claim.channels[channel.id] = channel
         claim.is_starved |= len(ids) == room
         return True

@@ -32,7 +32,7 @@ QUEUE = "faultcast"
 DRAIN = "notifier.doorbell.drain"
 BELL_TTL_S = 60  # a bell nobody heard in that time: the poll has seen to it
 PATIENCE_S = 0.1  # for one answer of Redis
-APART_S = 0.03  # between two rounds: what comes in a burst rings once
+APART_S = 0.05  # between two rounds: what comes in a burst rings once
 
 log = structlog.get_logger()
 

@@ -5,29 +5,24 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 
 import structlog
-from pydantic import ValidationError
-from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
 
-from notifier import faultpoints, meters, metrics
+from notifier import faultpoints, metrics
 from notifier.asking import Asker
 from notifier.beginning import Beginner, Begun
-from notifier.channels import load_config
 from notifier.claim import ChannelError, Claim, Claiming, due_shards
 from notifier.crew import Crew
 from notifier.doorbell import SHARDS
 from notifier.finishing import Finisher
 from notifier.following import Follower
 from notifier.leases import RENEW_EVERY_S, Slots, renew
-from notifier.model import Channel
 from notifier.reaper import reap
-from notifier.secretbox import SecretBox, WrongKeyError
+from notifier.refilling import fill_meters
 from notifier.sending import send
 from notifier.tasks import Task, load
 from notifier.tools import Tools
@@ -39,6 +34,8 @@ FINISH_S = 30.0  # how long a stop waits for answers under way
 DATABASE_AGAIN_S = 1.0
 LOT_S = 0.02  # at least between two claims of a shard for which nobody rang
 STARVED_S = 0.1  # and where all senders were busy, unless many of them are free again
+APART_S = 0.05  # a claim that found little is not followed by another one before: more comes together
+LITTLE = 100  # deliveries
 LOTS = 8  # the part of the senders that makes many
 
 log = structlog.get_logger()
@@ -61,6 +58,7 @@ class Engine:
         self._claimed_at: dict[int, float] = {}
         self._starved: set[int] = set()
         self._look_at = 0.0  # when all are looked at
+        self._apart_until = 0.0  # nothing is claimed before
         self._stopping = False
         self._ended = threading.Event()
         self._asker = Asker(tools, self.wake)
@@ -75,7 +73,7 @@ class Engine:
 
     def start(self) -> None:
         with self._tools.store.write() as session:
-            _fill_meters(session, self._tools.box)
+            fill_meters(session, self._tools.box)
         self._tools.writer.start()
         self._finisher.start()
         for thread in self._threads:
@@ -89,7 +87,7 @@ class Engine:
 
     def hear(self, shard: int) -> None:
         """A bell rang: claim in this very thread wherever there is work, unless another one is about it."""
-        if not self._claiming.acquire(blocking=False):
+        if time.monotonic() < self._apart_until or not self._claiming.acquire(blocking=False):
             with self._changed:
                 self._look_at = 0.0
                 self._changed.notify_all()
@@ -145,6 +143,9 @@ class Engine:
         with self._changed:
             while not self._stopping:
                 now = time.monotonic()
+                if now < self._apart_until:
+                    self._changed.wait(self._apart_until - now)
+                    continue
                 if now >= self._look_at:
                     self._look_at = now + POLL_S
                     self._wanted = {}
@@ -174,6 +175,8 @@ class Engine:
             if claim.is_starved:
                 self._starve(shards)
             if not claim.is_partial:
+                if 0 < len(tasks) < LITTLE and not claim.is_starved:
+                    self._keep_apart()
                 return
             seen |= claim.looked_at
 
@@ -252,6 +255,12 @@ class Engine:
             self._starved.update(shards)
             self._want(shards, LOT_S if self._slots.busy == 0 else STARVED_S)
 
+    def _keep_apart(self) -> None:
+        """What comes next is gathered for a moment, and looked for without waiting for its bell."""
+        with self._changed:
+            self._apart_until = time.monotonic() + APART_S
+            self._look_at = min(self._look_at, self._apart_until)
+
     def _look_in(self, delay: timedelta) -> None:
         with self._changed:
             self._look_at = min(self._look_at, time.monotonic() + max(0.0, delay.total_seconds()))
@@ -287,14 +296,3 @@ class Engine:
 
     def _follow(self) -> None:
         self._follower.run(self._ended)
-
-
-def _fill_meters(session: Session, box: SecretBox) -> None:
-    """Channels that were made before there were meters, or by other names, get theirs."""
-    rows = session.scalars(select(Channel)).all()
-    known = meters.of(session, [row.id for row in rows])
-    for row in rows:
-        with suppress(WrongKeyError, ValidationError):
-            config = load_config(row, box)
-            if set(meters.names(config, row.id).values()) != set(known[row.id]):
-                meters.register(session, row.id, config)

@@ -100,8 +100,8 @@ def finish(session: Session, told: Sequence[Told], now: datetime) -> frozenset[i
             update(Channel).where(Channel.id.in_(well), Channel.health == "unknown").values(health="ok"),
             execution_options={"synchronize_session": False},
         )
-    channels = {one.row.channel_id: one.row for one in told}.values()
-    return frozenset(row.shard for row in channels if has_due(session, row, now))
+    rows_told = [one.row for one in told]
+    return frozenset(row.shard for row in rows_told) if has_due(session, rows_told, now) else frozenset()
 
 
 def _values(one: Told, at: datetime) -> dict[str, Any]:

@@ -6,14 +6,26 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import cast
 
-from sqlalchemy import update
+from sqlalchemy import Table, bindparam
 from sqlalchemy.orm import Session
 
 from notifier.model import Delivery
 
 LEASE = timedelta(seconds=5)
 RENEW_EVERY_S = 1.5
+_D = cast(Table, Delivery.__table__)
+_RENEW = (
+    _D.update()
+    .where(
+        _D.c.id.in_(bindparam("ids", expanding=True)),
+        _D.c.lease_token.in_(bindparam("tokens", expanding=True)),
+        _D.c.state == "sending",
+    )
+    .values(lease_until=bindparam("until"), next_attempt_at=bindparam("until"))
+    .returning(_D.c.id, _D.c.lease_token)
+)
 SHARE = 4  # a channel may hold a fourth of the senders
 
 
@@ -120,15 +132,5 @@ class Leases:
 
 def renew(session: Session, held: Mapping[str, str], now: datetime) -> dict[str, str]:
     """Renew all leases by one statement; answers those that were still ours."""
-    rows = session.execute(
-        update(Delivery)
-        .where(
-            Delivery.id.in_(held),
-            Delivery.lease_token.in_(set(held.values())),
-            Delivery.state == "sending",
-        )
-        .values(lease_until=now + LEASE, next_attempt_at=now + LEASE)
-        .returning(Delivery.id, Delivery.lease_token),
-        execution_options={"synchronize_session": False},
-    )
-    return {delivery_id: token for delivery_id, token in rows if token is not None}
+    which = {"ids": list(held), "tokens": sorted(set(held.values())), "until": now + LEASE}
+    return {delivery_id: token for delivery_id, token in session.execute(_RENEW, which) if token is not None}

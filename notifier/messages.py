@@ -12,6 +12,7 @@ from channels.registry import adapter as adapter_of
 from notifier import acklinks, metrics
 from notifier.channels import load_config
 from notifier.composing import WITHOUT_LINK
+from notifier.copies import Copies
 from notifier.rendering import Rendered, render, render_digest, render_params
 from notifier.secretbox import SecretBox, WrongKeyError
 from notifier.settings import Settings
@@ -43,10 +44,15 @@ class Made:
 
 
 def make(
-    task: Task, mends: Sequence[str], box: SecretBox, settings: Settings, config: ChannelConfig | None = None
+    task: Task,
+    mends: Sequence[str],
+    box: SecretBox,
+    settings: Settings,
+    config: ChannelConfig | None = None,
+    copies: Copies | None = None,
 ) -> Made | Answer:
     """The message and its parts; or an answer, because there can be none. `config`: the channel's, if it was
-    opened before."""
+    opened before. `copies`: of what the same claim brought."""
     adapter = adapter_of(task.channel.kind)
     if not task.views:
         return NO_ALERT
@@ -56,7 +62,7 @@ def make(
         return UNREADABLE
     if settings.public_url is not None and adapter.format not in WITHOUT_LINK:
         task = _with_links(task, box)
-    rendered = _render(task, adapter, settings)
+    rendered = _render(task, adapter, settings, copies)
     params, params_error = _params(task, config, settings)
     message = _mended(replace(rendered.message, id=task.row.id, params=params), mends)
     form = "text" if message.is_plain else adapter.format
@@ -78,7 +84,7 @@ def _with_links(task: Task, box: SecretBox) -> Task:
     return replace(task, views=tuple(views))
 
 
-def _render(task: Task, adapter: Adapter, settings: Settings) -> Rendered:
+def _render(task: Task, adapter: Adapter, settings: Settings, copies: Copies | None) -> Rendered:
     row = task.row
     language = row.language or settings.language
     how = (adapter, language, row.timezone or settings.timezone, settings.public_url)
@@ -86,6 +92,8 @@ def _render(task: Task, adapter: Adapter, settings: Settings) -> Rendered:
     if row.is_digest:
         space = adapter.space(task.channel.config)
         return render_digest(task.views, row.id, *how, own, space)
+    if copies is not None and own is None:
+        return copies.render(task.views[0], *how)
     return render(task.views[0], *how, own)
 
 

@@ -5,9 +5,9 @@ Channels of different shards may share a meter, so whoever counts in order to se
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Select, bindparam, delete, func, or_, select
+from sqlalchemy import Select, Table, bindparam, delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from channels.base import Adapter, ChannelConfig, Limit, Severity
@@ -21,6 +21,12 @@ LONGEST_SEND = timedelta(minutes=10)  # a mail to a slow server
 KEPT = timedelta(hours=25)  # longer than any provider's window
 
 
+_M = cast(Table, ChannelMeter.__table__).c
+_OF = (
+    select(_M.channel_id, _M.meter)
+    .where(_M.channel_id.in_(bindparam("ids", expanding=True)))
+    .order_by(_M.meter)
+)
 # On the way of every alert that has a limit, so built once.
 _SHARING = select(ChannelMeter.channel_id).where(ChannelMeter.meter == bindparam("meter"))
 _BEGUN = (Attempt.delivery_id == Delivery.id) & (Attempt.lease_token == Delivery.lease_token)
@@ -108,8 +114,7 @@ def of(session: Session, channel_ids: Collection[str]) -> dict[str, tuple[str, .
     if not channel_ids:
         return {}
     found: dict[str, list[str]] = {}
-    rows = select(ChannelMeter).where(ChannelMeter.channel_id.in_(channel_ids))
-    for row in session.scalars(rows.order_by(ChannelMeter.meter)):
+    for row in session.execute(_OF, {"ids": list(channel_ids)}):
         found.setdefault(row.channel_id, []).append(row.meter)
     return {one: tuple(found.get(one) or (own(one),)) for one in channel_ids}
 

@@ -1,10 +1,11 @@
 """Writes a verdict down: on the delivery, on a digest's members, on the channel; and tells the fallback."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any, cast
 
-from sqlalchemy import bindparam, select, text, update
+from sqlalchemy import Table, bindparam, select, text, update
 from sqlalchemy.orm import Session
 
 from channels.base import Answer, Outcome, Recipient
@@ -30,13 +31,14 @@ _ROW = (
     .with_for_update()
     .execution_options(populate_existing=True)
 )
+_D = cast(Table, Delivery.__table__).c
 _NEXT_DUE = (
-    select(Delivery.id)
+    select(_D.shard)
     .where(
         OPEN,
-        Delivery.shard == bindparam("shard"),
-        Delivery.next_attempt_at <= bindparam("now"),
-        Delivery.channel_id == bindparam("channel"),
+        _D.shard.in_(bindparam("shards", expanding=True)),
+        _D.next_attempt_at <= bindparam("now"),
+        _D.channel_id.in_(bindparam("channels", expanding=True)),
     )
     .limit(1)
 )
@@ -103,7 +105,7 @@ def settle(session: Session, done: Settlement, now: datetime) -> Settled:
     else:
         wake |= _on_channel(session, channel, verdict, now)
     wake |= close(session, row, now)
-    if has_due(session, row, now):
+    if has_due(session, [row], now):
         wake.add(row.shard)
     return Settled(is_ours=True, state=row.state, wake=frozenset(wake))
 
@@ -143,10 +145,11 @@ def break_channel(session: Session, channel: Channel, why: str, now: datetime) -
     return wake
 
 
-def has_due(session: Session, row: Delivery, now: datetime) -> bool:
-    """Whether something else waits for this channel, such as the next one of the same key."""
-    which = {"shard": row.shard, "now": now, "channel": row.channel_id}
-    return session.scalars(_NEXT_DUE, which).first() is not None
+def has_due(session: Session, rows: Iterable[Any], now: datetime) -> bool:
+    """Whether something else waits for one of their channels, such as the next one of the same key."""
+    shard_of = {row.channel_id: row.shard for row in rows}
+    which = {"shards": sorted(set(shard_of.values())), "now": now, "channels": sorted(shard_of)}
+    return session.execute(_NEXT_DUE, which).first() is not None
 
 
 def _is_ours(row: Delivery, done: Settlement) -> bool:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -29,6 +29,7 @@ from notifier.samples import DIGEST, sample_facts
 MAX_SOURCE = 20_000
 MAX_TITLE_SOURCE = 2000
 LANGUAGES = ("zh", "en")
+_OF_POOLS = select(Template).where(Template.pool.in_(bindparam("pools", expanding=True)))
 
 Language = Literal["zh", "en"] | None
 TemplateItem = Annotated[str, *one_of((*ITEMS, DIGEST))] | None
@@ -157,8 +158,7 @@ def document(row: Template) -> TemplateDocument:
 
 def candidates(session: Session, rows: Sequence[Delivery]) -> Mapping[str, tuple[Candidate, ...]]:
     """The templates that are for these deliveries, by delivery, read in one go."""
-    pools = {row.pool for row in rows}
-    known = session.scalars(select(Template).where(Template.pool.in_(pools))).all()
+    known = session.scalars(_OF_POOLS, {"pools": sorted({row.pool for row in rows})}).all()
     if not known:
         return {}
     return {row.id: tuple(_candidates(known, row)) for row in rows}
