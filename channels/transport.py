@@ -35,6 +35,7 @@ CONNECTIONS_PER_HOST = 64
 HOSTS = 512
 MAX_INTERIM = 20
 SCHEMES = ("http", "https")
+NEVER = urllib3.Retry(False, redirect=False)
 
 # They tell whole URLs, keys and all, at DEBUG and on a malformed answer at WARNING.
 for _talker in ("urllib3.connection", "urllib3.connectionpool"):
@@ -88,6 +89,12 @@ def malformed(url: str, schemes: tuple[str, ...] = SCHEMES) -> str | None:
     if parts.auth is not None and parts.scheme in SCHEMES:
         return "must not hold a user or password before the host"
     return None
+
+
+@lru_cache(maxsize=1024)
+def _taken_apart(url: str) -> tuple[str | None, str | None, int | None, str]:
+    parts = urllib3.util.parse_url(url)
+    return parts.scheme, parts.host, parts.port, parts.request_uri
 
 
 def check_target(url: str, allow: tuple[Cidr, ...] | None) -> None:
@@ -155,9 +162,11 @@ class Network:
         sent.update(headers or {})
         timeout = urllib3.Timeout(total=timeout_s or self.timeout_s)
         try:
-            raw = self._pool(url).urlopen(
-                method, url, body=content, headers=sent, timeout=timeout,
-                redirect=False, retries=False, preload_content=False, decode_content=False,
+            pool, target = self._route(url)
+            raw = pool.urlopen(
+                method, target, body=content, headers=sent, timeout=timeout,
+                redirect=False, retries=NEVER, preload_content=False, decode_content=False,
+                assert_same_host=False,
             )  # fmt: skip
         except (LocationValueError, UnicodeError, ValueError):
             raise NotSent("the target is not a URL that can be dialled") from None
@@ -176,6 +185,14 @@ class Network:
     @cached_property
     def _guard(self) -> Guard:
         return Guard(self.allow)
+
+    def _route(self, url: str) -> tuple[Any, str]:
+        """What sends to this URL, and what it is to be asked for."""
+        manager = self._pool(url)
+        if manager is not self._direct:
+            return manager, url
+        scheme, host, port, target = _taken_apart(url)
+        return manager.connection_from_host(host, port, scheme), target
 
     def _pool(self, url: str) -> urllib3.PoolManager:
         if self.proxy is None:
@@ -229,8 +246,36 @@ class _TimedResponse(FinalResponse):
 
 
 class _Guarded(HTTPConnection):
+    """`_held`: the head of a request whose body comes at once, so that both leave together; None: is sent."""
+
     guard: ClassVar[Guard]
     response_class = _TimedResponse
+    _held: bytes | None = None
+    _is_head = False
+
+    def request(self, method: str, url: str, body: Any = None, *args: Any, **more: Any) -> None:
+        self._held = b"" if isinstance(body, bytes) and body else None
+        try:
+            super().request(method, url, body, *args, **more)
+        finally:
+            self._held = None
+
+    def endheaders(self, message_body: Any = None, *, encode_chunked: bool = False) -> None:
+        if self._held is None:
+            super().endheaders(message_body, encode_chunked=encode_chunked)
+            return
+        self._is_head = True
+        try:
+            super().endheaders(message_body, encode_chunked=encode_chunked)
+        finally:
+            self._is_head = False
+
+    def send(self, data: Any) -> None:
+        if self._is_head:
+            self._held = (self._held or b"") + data
+            return
+        held, self._held = self._held, None
+        super().send(held + data if held else data)
 
     def _new_conn(self) -> socket.socket:
         timeout = self.timeout if isinstance(self.timeout, int | float) else Network.timeout_s
