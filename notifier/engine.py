@@ -13,6 +13,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from notifier import faultpoints, metrics
+from notifier.apart import LITTLE, Apart
 from notifier.asking import Asker
 from notifier.beginning import Beginner, Begun
 from notifier.claim import ChannelError, Claim, Claiming, due_shards
@@ -34,8 +35,6 @@ FINISH_S = 30.0  # how long a stop waits for answers under way
 DATABASE_AGAIN_S = 1.0
 LOT_S = 0.02  # at least between two claims of a shard for which nobody rang
 STARVED_S = 0.1  # and where all senders were busy, unless many of them are free again
-APART_S = 0.05  # a claim that found little is not followed by another one before: more comes together
-LITTLE = 100  # deliveries
 LOTS = 8  # the part of the senders that makes many
 
 log = structlog.get_logger()
@@ -58,7 +57,7 @@ class Engine:
         self._claimed_at: dict[int, float] = {}
         self._starved: set[int] = set()
         self._look_at = 0.0  # when all are looked at
-        self._apart_until = 0.0  # nothing is claimed before
+        self._apart = Apart()
         self._stopping = False
         self._ended = threading.Event()
         self._asker = Asker(tools, self.wake)
@@ -87,7 +86,7 @@ class Engine:
 
     def hear(self, shard: int) -> None:
         """A bell rang: claim in this very thread wherever there is work, unless another one is about it."""
-        if time.monotonic() < self._apart_until or not self._claiming.acquire(blocking=False):
+        if time.monotonic() < self._apart.until or not self._claiming.acquire(blocking=False):
             with self._changed:
                 self._look_at = 0.0
                 self._changed.notify_all()
@@ -143,8 +142,8 @@ class Engine:
         with self._changed:
             while not self._stopping:
                 now = time.monotonic()
-                if now < self._apart_until:
-                    self._changed.wait(self._apart_until - now)
+                if now < self._apart.until:
+                    self._changed.wait(self._apart.until - now)
                     continue
                 if now >= self._look_at:
                     self._look_at = now + POLL_S
@@ -165,8 +164,9 @@ class Engine:
     def _drain(self, shards: Sequence[int], rung: frozenset[int]) -> None:
         """Claim on all channels of these shards, some at a time."""
         seen: set[str] = set()
+        began = time.monotonic()
         with self._changed:
-            self._claimed_at.update(dict.fromkeys(shards, time.monotonic()))
+            self._claimed_at.update(dict.fromkeys(shards, began))
             self._freed = 0
         while not self._stopping:
             claim, tasks = self._claim(shards, rung, seen)
@@ -176,7 +176,7 @@ class Engine:
                 self._starve(shards)
             if not claim.is_partial:
                 if 0 < len(tasks) < LITTLE and not claim.is_starved:
-                    self._keep_apart()
+                    self._keep_apart(len(tasks), began)
                 return
             seen |= claim.looked_at
 
@@ -255,11 +255,11 @@ class Engine:
             self._starved.update(shards)
             self._want(shards, LOT_S if self._slots.busy == 0 else STARVED_S)
 
-    def _keep_apart(self) -> None:
+    def _keep_apart(self, count: int, began: float) -> None:
         """What comes next is gathered for a moment, and looked for without waiting for its bell."""
         with self._changed:
-            self._apart_until = time.monotonic() + APART_S
-            self._look_at = min(self._look_at, self._apart_until)
+            self._apart.found(count, began)
+            self._look_at = min(self._look_at, self._apart.until)
 
     def _look_in(self, delay: timedelta) -> None:
         with self._changed:

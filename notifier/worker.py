@@ -6,6 +6,7 @@ import threading
 import structlog
 
 from notifier import metrics
+from notifier.apart import SWITCH_S
 from notifier.engine import CONCURRENCY, Engine
 from notifier.housekeeping import Housekeeper
 from notifier.leases import Leases
@@ -18,8 +19,6 @@ from notifier.settings import Settings
 from notifier.storage import Store, make_engine
 from notifier.tools import Tools
 from notifier.writer import Writer
-
-SWITCH_S = 0.0005  # a sender that is woken waits so long for a thread that counts; Python's own is 5 ms
 
 log = structlog.get_logger()
 
