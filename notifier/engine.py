@@ -189,7 +189,8 @@ class Engine:
         turn = nullcontext() if store.is_postgres else self._tools.writer.turn
         while True:
             try:
-                with turn, store.write() as session:
+                # Nothing leaves before the intents are kept, and these leases with them.
+                with turn, store.write(lasts=False) as session:
                     now = store.now(session)
                     claiming = Claiming(session, token, self._slots, now, frozenset(left_out), rung)
                     claim = claiming.shards(shards)

@@ -71,7 +71,7 @@ def advance(store: Store, turn: AbstractContextManager[Any], batch: int | None =
     with store.read() as session:
         found = look(session, size, store.now(session))
     if found.count or found.checked is not None or found.top is None:
-        with turn, store.write() as session:
+        with turn, store.write(lasts=False) as session:
             write(session, found, store.now(session))
     return found.count
 

@@ -42,7 +42,7 @@ class Presence:
         self._ending.set()
         self._thread.join()
         try:
-            with self._store.write() as session:
+            with self._store.write(lasts=False) as session:
                 session.execute(delete(Worker).where(Worker.id == self._id))
         except SQLAlchemyError as error:
             log.warning("presence_not_written", why=type(error).__name__)
@@ -50,7 +50,7 @@ class Presence:
     def _run(self) -> None:
         while True:
             try:
-                with self._store.write() as session:
+                with self._store.write(lasts=False) as session:
                     self._say(session, self._store.now(session))
             except SQLAlchemyError as error:
                 log.warning("presence_not_written", why=type(error).__name__)

@@ -26,6 +26,7 @@ _BUSY_S = 30
 _LOOK_EVERY_S = 0.001
 _ZONE = "zone"
 _AFTER = "after"
+_LASTS = "lasts"
 IMMEDIATE = "IMMEDIATE"
 DEFAULT_TIMEZONE = "Asia/Shanghai"
 
@@ -65,6 +66,8 @@ def make_engine(url: str, *, pool_size: int = 10) -> Engine:
     def _begin(connection: Connection) -> None:
         mode = connection.get_execution_options().get("sqlite_begin", "DEFERRED")
         if mode == IMMEDIATE:
+            lasts = connection.get_execution_options().get(_LASTS, True)
+            connection.connection.cursor().execute(f"PRAGMA synchronous={'FULL' if lasts else 'NORMAL'}")
             _begin_writing(connection)
         else:
             connection.exec_driver_sql(f"BEGIN {mode}")
@@ -106,15 +109,21 @@ class Store:
         self._info = {_ZONE: ZoneInfo(timezone)}
         self._turn = threading.Lock()
         self._writing = engine.execution_options(sqlite_begin=IMMEDIATE)
+        self._writing_for_now = engine.execution_options(sqlite_begin=IMMEDIATE, **{_LASTS: False})
 
     @property
     def is_postgres(self) -> bool:
         return self.engine.dialect.name == "postgresql"
 
     @contextmanager
-    def write(self) -> Iterator[Session]:
-        """One transaction that writes; commits at the end, rolls back on any exception."""
-        with Session(self._writing, expire_on_commit=False, info=self._info) as session:
+    def write(self, *, lasts: bool = True) -> Iterator[Session]:
+        """One transaction that writes; commits at the end, rolls back on any exception.
+
+        What does not have to last, such as a lease, is kept on SQLite's disk (not from other processes) only
+        with the next commit that does: the machine may lose it with its power, as if it had not come to it.
+        """
+        engine = self._writing if lasts else self._writing_for_now
+        with Session(engine, expire_on_commit=False, info=self._info) as session:
             with self._own_turn(), session.begin():
                 yield session
             for say in session.info.get(_AFTER, ()):

@@ -29,13 +29,13 @@ class Turn:
         return False if holder != self._name and until > now else self._take()
 
     def give_up(self) -> None:
-        with self._store.write() as session:
+        with self._store.write(lasts=False) as session:
             row = self._row(session)
             if row is not None and _parsed(row.value)[0] == self._name:
                 session.delete(row)
 
     def _take(self) -> bool:
-        with self._store.write() as session:
+        with self._store.write(lasts=False) as session:
             now = self._store.now(session)
             value = f"{self._name} {(now + LEASE).isoformat()}"
             if insert_new(session, Meta, {"key": self._key, "value": value}):
