@@ -1,13 +1,20 @@
 """The database's history. `migrate` brings a database to the newest form; several may try at once."""
 
+import random
+import time
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.exc import OperationalError
 
 _FOLDER = Path(__file__).parent
+TRIES = 100
+LOCK_MS = 300  # well below PostgreSQL's deadlock_timeout of 1 s: nobody else is made to give up
+LOCKED = "55P03"  # lock_not_available
+PAUSE_S = (0.05, 0.5)
 _LOCK = 0x66617563  # PostgreSQL's advisory lock that one migrating process holds
 
 
@@ -18,11 +25,28 @@ class SchemaError(RuntimeError):
 def migrate(engine: Engine) -> None:
     """Upgrade to head in one transaction, under a lock: whoever comes second waits and finds it done.
 
-    A database of a newer release is left as it is: what came after us only added to it.
+    A database of a newer release is left as it is: what came after us only added to it. Workers go on
+    meanwhile: on PostgreSQL a table that is in use is not waited for with others locked (that would be a
+    deadlock, and theirs as likely as ours), but all is tried again.
+
+    Raises:
+        OperationalError: the tables were in use at every try.
     """
+    for tries_left in reversed(range(TRIES)):
+        try:
+            return _migrate(engine)
+        except OperationalError as error:
+            if tries_left == 0 or getattr(error.orig, "sqlstate", None) != LOCKED:
+                raise
+            time.sleep(random.uniform(*PAUSE_S))  # noqa: S311  no secret
+    return None
+
+
+def _migrate(engine: Engine) -> None:
     with engine.execution_options(sqlite_begin="IMMEDIATE").begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+            connection.execute(text(f"set local lock_timeout = {LOCK_MS}"))
         if not is_newer(revision(connection)):
             command.upgrade(_config(connection), "head")
 
