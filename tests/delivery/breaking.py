@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import psutil
@@ -130,6 +130,7 @@ class Disk:
     url: str
     postgres: "Postgres | None" = None
     name: str = ""
+    readers: list["psycopg.Connection[tuple[Any, ...]]"] = field(default_factory=list)
 
     @contextmanager
     def fault(self, kind: str, pid: int) -> Iterator[None]:
@@ -137,6 +138,8 @@ class Disk:
         if kind == "full":
             with self.volume.full():
                 yield
+            for reader in self.readers:
+                reader.close()
         elif self.postgres is not None:
             with cut_off(self.postgres, self.name):
                 yield
@@ -145,12 +148,17 @@ class Disk:
                 yield
 
     def widen(self, ids: Sequence[str]) -> None:
-        """So that each new version of these rows needs a page of its own, which a full disk has not."""
+        """So that each new version of these rows needs a page of its own, which a full disk has not: a reader
+        may still want the older ones, so none of their pages is used again."""
         if self.postgres is not None:
             with self.postgres.connect(self.name) as connection:
                 connection.execute("alter table deliveries alter column job_name set storage plain")
                 wide = "update deliveries set job_name = repeat('x', %s) where id = any(%s)"
                 connection.execute(wide, (WIDE, list(ids)))
+            reader = self.postgres.connect(self.name)
+            reader.execute("begin isolation level repeatable read")
+            reader.execute("select 1")
+            self.readers.append(reader)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from tests.conftest import Postgres, _binary
 if TYPE_CHECKING:
     from tests.delivery.conftest import House
 
-SLOW_S = 3.0
+SLOW_S = 8.0
 
 
 def settings_of(house: "House", data: Path) -> Settings:
@@ -84,7 +84,7 @@ def test_what_was_accepted_before_is_told_after(
         house.until(lambda: [one.outcome for one in house.attempts(under_way)] == [None])
         loader.start()
         try:
-            house.until(lambda: len(seen) > 20)
+            house.until(lambda: len(seen) > 5)
             before = list(seen)
             names = backup(settings_of(house, tmp_path), tmp_path / "kept")
         finally:
