@@ -15,7 +15,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -29,10 +28,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-START_S = 60.0
+from subjects import ALERTMANAGER, connected, free_port
+
 ARRIVAL_S = 30.0
 MARK = re.compile(rb"latency-probe-(\d+)")
-ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")
 GOAL = 10.0  # our p99 within so many times Alertmanager's
 
 
@@ -116,7 +115,7 @@ def faultcast(folder: Path, receiver: Receiver) -> Iterator[Subject]:
             line = process.stdout.readline()
             if not line.startswith("ready "):
                 raise SystemExit(f"faultcast did not start: {(folder / 'faultcast.log').read_text()[-1000:]}")
-            connection = _connected(urlsplit(line.split()[1]).netloc)
+            connection = connected(urlsplit(line.split()[1]).netloc)
             token = (folder / "data" / "admin.token").read_text().strip()
             headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
             url = f"http://127.0.0.1:{receiver.server_port}/faultcast"
@@ -145,12 +144,12 @@ def alertmanager(folder: Path, receiver: Receiver) -> Iterator[Subject]:
     route = {"receiver": "probe", "group_by": ["probe"], "group_wait": "0s", "group_interval": "1s"}
     hook = {"name": "probe", "webhook_configs": [{"url": url, "send_resolved": False}]}
     (folder / "alertmanager.json").write_text(json.dumps({"route": route, "receivers": [hook]}))  # is YAML
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"127.0.0.1:{free_port()}"
     command = [binary, f"--config.file={folder / 'alertmanager.json'}", f"--storage.path={folder / 'am'}"]
     command += [f"--web.listen-address={address}", "--cluster.listen-address="]
     with (folder / "am.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
-            yield Subject("alertmanager", _connected(address), "/api/v2/alerts", _their_alert)
+            yield Subject("alertmanager", connected(address), "/api/v2/alerts", _their_alert)
         finally:
             process.terminate()
 
@@ -158,29 +157,6 @@ def alertmanager(folder: Path, receiver: Receiver) -> Iterator[Subject]:
 def _their_alert(number: int) -> list[dict[str, Any]]:
     labels = {"alertname": "probe", "probe": f"latency-probe-{number}", "severity": "error"}
     return [{"labels": labels, "annotations": {"summary": f"latency-probe-{number}"}}]
-
-
-def _connected(address: str) -> http.client.HTTPConnection:
-    host, _, port = address.rpartition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=ARRIVAL_S)
-    deadline = time.monotonic() + START_S
-    while True:
-        try:
-            connection.connect()
-        except OSError:
-            if time.monotonic() > deadline:
-                raise SystemExit(f"nothing answers at {address}") from None
-            time.sleep(0.1)
-        else:
-            connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return connection
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def run(subjects: Sequence[Subject], receiver: Receiver, *, alerts: int, gap_s: float) -> None:

@@ -209,7 +209,7 @@ def faultcast(folder: Path, targets: Sequence[str], workers: int, database: str 
 @contextlib.contextmanager
 def backlog(folder: Path, targets: Sequence[str], workers: int) -> Iterator[Backlog]:
     """A server without workers: they are started when all has been accepted."""
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"127.0.0.1:{free_port()}"
     with Embedded(folder) as valkey, contextlib.ExitStack() as stack:
         environment = {
             **os.environ, "FAULTCAST_ALLOW_TARGETS": "127.0.0.1/32", "FAULTCAST_REDIS_URL": valkey.url,
@@ -258,7 +258,7 @@ def alertmanager(folder: Path, targets: Sequence[str]) -> Iterator[Subject]:
     hooks = [{"url": url, "send_resolved": False} for url in targets]
     config = {"route": route, "receivers": [{"name": "burst", "webhook_configs": hooks}]}
     (folder / "alertmanager.json").write_text(json.dumps(config))  # is YAML
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"127.0.0.1:{free_port()}"
     command = [binary, f"--config.file={folder / 'alertmanager.json'}", f"--storage.path={folder / 'am'}"]
     command += [f"--web.listen-address={address}", "--cluster.listen-address="]
     with (folder / "am.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
@@ -303,7 +303,7 @@ def connected(address: str) -> http.client.HTTPConnection:
             return connection
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,12 +1,16 @@
 """Plays a Faultcast server to the command line: says what it is told to say, keeps what it was asked."""
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 
 @dataclass
@@ -54,3 +58,14 @@ def serving(server: Server) -> Iterator[Server]:
         http.shutdown()
         thread.join()
         http.server_close()
+
+
+def only_asking(
+    url: str, monkeypatch: pytest.MonkeyPatch, folder: Path, data_dir: Path | None = None
+) -> None:
+    """No setting of whoever runs the tests is left: the command line is in `folder` and asks this server."""
+    for name in [name for name in os.environ if name.startswith("FAULTCAST_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("FAULTCAST_SERVER", url)
+    monkeypatch.setenv("FAULTCAST_DATA_DIR", str(data_dir or folder / "data"))
+    monkeypatch.chdir(folder)

@@ -1,7 +1,6 @@
 """`faultcast delivery …`: steps, export, sending many again, expunge."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from master.cli import main
-from tests.cli.playedserver import Server, serving
+from tests.cli.playedserver import Server, only_asking, serving
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,7 @@ def server() -> Iterator[Server]:
 def faultcast(
     capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: Server
 ) -> Run:
-    for name in [name for name in os.environ if name.startswith("FAULTCAST_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("FAULTCAST_SERVER", server.url)
-    monkeypatch.setenv("FAULTCAST_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.chdir(tmp_path)
+    only_asking(server.url, monkeypatch, tmp_path)
 
     def run(*arguments: str) -> Ended:
         with pytest.raises(SystemExit) as ended:

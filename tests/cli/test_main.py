@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from master.cli import main, spell_out
-from tests.cli.playedserver import Server, serving
+from tests.cli.playedserver import Server, only_asking, serving
 
 Run = Callable[..., "Ended"]
 LIMIT_S = 30
@@ -40,11 +40,7 @@ def server() -> Iterator[Server]:
 def faultcast(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: Server
 ) -> Run:
-    for name in [name for name in os.environ if name.startswith("FAULTCAST_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("FAULTCAST_SERVER", server.url)
-    monkeypatch.setenv("FAULTCAST_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.chdir(tmp_path)
+    only_asking(server.url, monkeypatch, tmp_path)
 
     def run(*arguments: str) -> Ended:
         with pytest.raises(SystemExit) as ended:

@@ -1,7 +1,6 @@
 """`faultcast silence`, `oncall`, `apply` on a real API: a file is applied once, mistakes have their line."""
 
 import json
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from notifier.doorbell import Bell
 from notifier.secretbox import SecretBox
 from notifier.settings import Settings
 from notifier.storage import Store, make_engine
+from tests.cli.playedserver import only_asking
 from tests.conftest import wait_for
 
 Run = Callable[..., tuple[int, str, str]]
@@ -85,13 +85,9 @@ def server(sqlite_url: str, tmp_path: Path) -> Iterator[str]:
 def faultcast(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: str
 ) -> Run:
-    for name in [name for name in os.environ if name.startswith("FAULTCAST_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("FAULTCAST_SERVER", server)
-    monkeypatch.setenv("FAULTCAST_DATA_DIR", str(tmp_path))
+    only_asking(server, monkeypatch, tmp_path, data_dir=tmp_path)
     monkeypatch.setenv("DING_TOKEN", "0123456789abcdef")
     monkeypatch.setenv("MAIL_PASSWORD", "first")
-    monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:

@@ -1,7 +1,6 @@
 """`faultcast template …`: files become templates, a preview is what is read."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from master.cli import main
-from tests.cli.playedserver import Server, serving
+from tests.cli.playedserver import Server, only_asking, serving
 
 Run = Callable[..., tuple[int, str, str]]
 KEPT = {
@@ -28,10 +27,7 @@ def server() -> Iterator[Server]:
 def faultcast(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: Server
 ) -> Run:
-    for name in [name for name in os.environ if name.startswith("FAULTCAST_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("FAULTCAST_SERVER", server.url)
-    monkeypatch.chdir(tmp_path)
+    only_asking(server.url, monkeypatch, tmp_path)
 
     def run(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:

@@ -369,7 +369,7 @@ def test_q14_killed_in_the_middle_of_a_send_after_it_was_told_to_end(
     leaving = processes.worker()
     house.providers.wait(1)
     os.kill(leaving, signal.SIGTERM)
-    time.sleep(1)
+    until(lambda: "worker_stopping" in processes.logs[leaving].read_text())
     assert house.row(one).state == "sending"
     processes.kill(leaving)
     house.lapse()

@@ -19,14 +19,13 @@ from notifier.alerts import (
     raise_channel_failing,
     resolve,
 )
-from notifier.doorbell import shard_of
-from notifier.ids import new_id
 from notifier.mending import mended
 from notifier.model import Alert, Channel, Delivery
 from notifier.outbox import UNASKED
 from notifier.problems import Problem
 from notifier.rules import AlertConfigModel
 from notifier.storage import Store
+from tests.notifier.alerting import add_channels
 
 NOW = datetime(2026, 11, 29, 4, tzinfo=UTC)  # noon in Shanghai
 EVENT = "evt_1"
@@ -34,17 +33,6 @@ EVENT = "evt_1"
 
 def at(minutes: float) -> datetime:
     return NOW + timedelta(minutes=minutes)
-
-
-def add_channels(store: Store, *names: str, queue: str = "", **values: Any) -> None:
-    with store.write() as session:
-        for name in names:
-            channel_id = new_id("chn", NOW)
-            row = Channel(
-                id=channel_id, pool="default", queue=queue, name=name, kind="wecom", config={}, secrets="",
-                shard=shard_of(channel_id), created_at=NOW, updated_at=NOW, **values,
-            )  # fmt: skip
-            session.add(row)
 
 
 def set_rules(store: Store, *rules: dict[str, Any], job: str | None = None) -> None:
