@@ -148,6 +148,11 @@ def has_expired(alert: Alert, now: datetime) -> bool:
     return alert.status == FIRING and alert.expires_at is not None and alert.expires_at <= now
 
 
+def is_open(alert: Alert, now: datetime) -> bool:
+    """It is neither over nor has it expired."""
+    return alert.status == FIRING and not has_expired(alert, now)
+
+
 def raise_channel_failing(session: Session, channel: Channel, why: str, now: datetime) -> Published:
     """Tells the pool's people, never through the channel itself, that it does not work any more."""
     new = NewAlert(

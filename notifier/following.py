@@ -15,7 +15,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from notifier import faultpoints, metrics
-from notifier.alerts import FIRING, has_expired
+from notifier.alerts import FIRING, is_open
 from notifier.followups import ESCALATION, REMIND, Do, Kind, Standing, due
 from notifier.model import Alert, Channel, Delivery, Followup
 from notifier.outbox import Telling, put
@@ -131,14 +131,14 @@ def _of_alert(session: Session, alert_id: str, now: datetime) -> set[int] | None
 
 
 def _standing(session: Session, alert: Alert, now: datetime) -> Standing:
-    is_open = alert.status == FIRING and not has_expired(alert, now)
-    hush = hush_of(session, alert, now) if is_open else None
+    is_firing = is_open(alert, now)
+    hush = hush_of(session, alert, now) if is_firing else None
     return Standing(
         created_at=alert.created_at,
-        is_open=is_open,
+        is_open=is_firing,
         is_acked=alert.acked_at is not None,
         silenced_until=hush.ends_at if hush is not None else None,
-        untold_until=untold_until(_told(session, alert), now) if is_open else None,
+        untold_until=untold_until(_told(session, alert), now) if is_firing else None,
     )
 
 

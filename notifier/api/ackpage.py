@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, Response
 
 from notifier.acklinks import delivery_of
 from notifier.acknowledging import ack
-from notifier.alerts import FIRING, has_expired
+from notifier.alerts import is_open
 from notifier.api.deps import Served, Services
 from notifier.forms import Form, Raw, fill
 from notifier.model import Alert, Delivery
@@ -94,13 +94,9 @@ def take(token: Token, services: Served, given: Annotated[Given, Depends(_given)
         alert = session.get(Alert, row.alert_id, with_for_update=True) if row is not None else None
         if row is None or alert is None:
             return _unknown(services)
-        if given.is_taken and _is_open(alert, now):
+        if given.is_taken and is_open(alert, now):
             ack(session, alert.id, f"link: {row.channel}" + (f" ({given.name})" if given.name else ""), now)
         return _page(services, row, alert, now)
-
-
-def _is_open(alert: Alert, now: datetime) -> bool:
-    return alert.status == FIRING and not has_expired(alert, now)
 
 
 def _page(services: Services, row: Delivery, alert: Alert, now: datetime) -> Response:
@@ -110,7 +106,7 @@ def _page(services: Services, row: Delivery, alert: Alert, now: datetime) -> Res
     may_take = False
     if alert.acked_at is not None:
         said = words["taken"].format(who=one_line(alert.acked_by), time=say.time(alert.acked_at))
-    elif not _is_open(alert, now):
+    elif not is_open(alert, now):
         said = words["over"].format(time=say.time(alert.resolved_at or alert.expires_at or now))
     else:
         said, may_take = words["explain"], True
