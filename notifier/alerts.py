@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from notifier import faultpoints
@@ -17,8 +17,9 @@ from notifier.failing import failing_key
 from notifier.followups import REMIND, planned
 from notifier.ids import new_id
 from notifier.items import ITEMS
+from notifier.lookup import known
 from notifier.model import UNTOLD, Alert, Channel, Delivery, Followup
-from notifier.outbox import UNASKED, Telling, put
+from notifier.outbox import UNASKED, Queued, Telling, put
 from notifier.problems import conflict
 from notifier.routing import Named, facts_of, rerouted, routed
 from notifier.rules import LASTS, QUIET, AlertConfigModel
@@ -171,7 +172,7 @@ def raise_channel_failing(session: Session, channel: Channel, why: str, now: dat
 
 
 def _insert(session: Session, new: NewAlert, now: datetime) -> Alert | None:
-    """The new row; None when an open alert has the same key."""
+    """What was written, as a value; None when an open alert has the same key."""
     alert_id = new_id("alr", now)
     values = {
         "id": alert_id,
@@ -194,13 +195,10 @@ def _insert(session: Session, new: NewAlert, now: datetime) -> Alert | None:
         "created_at": now,
         "last_at": now,
         "expires_at": _expiry(new, now),
+        "repeats": 0,
+        "why": "",
     }
-    if new.dedup_key is not None:
-        return session.get_one(Alert, alert_id) if insert_new(session, Alert, values) else None
-    row = Alert(**values, repeats=0, why="")
-    session.add(row)
-    session.flush()
-    return row
+    return Alert(**values) if insert_new(session, Alert, values) else None
 
 
 def _open(session: Session, new: NewAlert) -> Alert | None:
@@ -224,11 +222,12 @@ def _expiry(new: NewAlert, now: datetime) -> datetime | None:
 def _tell(session: Session, alert: Alert, new: NewAlert, named: Named, now: datetime) -> Published:
     found = routed(session, alert, named, now, skip=new.skip_channel)
     told = tell(session, alert, found.told, now)
-    for channel, telling in found.unasked:
-        put(session, alert, channel, telling, now)
+    put(session, alert, found.unasked, now)
     if found.config is not None:
         _plan(session, alert, found.config, new.skip_channel)
     alert.why = "; ".join([*found.why, *filter(None, [told.why])])
+    if alert.why:
+        session.execute(update(Alert).where(Alert.id == alert.id).values(why=alert.why))
     return _published(session, alert, told.rows, now)
 
 
@@ -239,34 +238,34 @@ def _plan(session: Session, alert: Alert, config: AlertConfigModel, skip: str | 
         session.add(Followup(alert_id=alert.id, kind=one.kind, n=one.n, spec=spec, due_at=one.due_at))
 
 
-def _published(session: Session, alert: Alert, rows: Sequence[Delivery], now: datetime) -> Published:
+def _published(session: Session, alert: Alert, rows: Sequence[Queued], now: datetime) -> Published:
     """What is or will be told, with the deliveries of fallbacks that speak for what is held."""
     shards = wake_of(session, rows, now)
     session.flush()
-    same = select(Delivery.id).where(
-        Delivery.alert_id == alert.id, Delivery.status == alert.status, Delivery.state.not_in(UNTOLD)
-    )
     faultpoints.hit("accepted")
-    ids = tuple(session.scalars(same.order_by(Delivery.id)))
+    ids = [row.id for row in rows if row.state not in UNTOLD]
+    if any(row.state == "held" for row in rows):
+        same = select(Delivery.id).where(
+            Delivery.alert_id == alert.id, Delivery.status == alert.status, Delivery.state.not_in(UNTOLD)
+        )
+        ids = list(session.scalars(same.order_by(Delivery.id)))
     note_alert(session, alert, ids)
-    return Published(alert.id, ids, frozenset(shards), alert.why)
+    return Published(alert.id, tuple(ids), frozenset(shards), alert.why)
 
 
-def _resolve_messages(session: Session, alert: Alert, now: datetime) -> list[Delivery]:
+def _resolve_messages(session: Session, alert: Alert, now: datetime) -> list[Queued]:
     """One for each channel that was told or is about to be; and for whoever asks for that item by a rule."""
-    known = session.scalars(
+    before = session.scalars(
         select(Delivery).where(Delivery.alert_id == alert.id, Delivery.status == FIRING).order_by(Delivery.id)
     ).all()
     item = next((ITEMS[one].resolved_by for one in alert.items if ITEMS[one].resolved_by), None)
-    told = {row.channel_id: row for row in known if row.state not in UNTOLD and not _never_mind(row)}
-    made = []
-    for row in told.values():
-        channel = session.get(Channel, row.channel_id)
-        if channel is not None:
-            made.append(put(session, alert, channel, _resolve_telling(row, item), now))
-    is_silenced = any(row.state == "suppressed" and row.why.startswith(SILENCED) for row in known)
+    told = {row.channel_id: row for row in before if row.state not in UNTOLD and not _never_mind(row)}
+    there = [(session.get(Channel, row.channel_id), row) for row in told.values()]
+    ends = [(known(channel), _resolve_telling(row, item)) for channel, row in there if channel is not None]
+    made = put(session, alert, ends, now)
+    is_silenced = any(row.state == "suppressed" and row.why.startswith(SILENCED) for row in before)
     if item is not None and (told or not is_silenced):
-        seen = {row.channel_id for row in known if row.trigger != UNASKED}
+        seen = {row.channel_id for row in before if row.trigger != UNASKED}
         asked = [
             (channel, replace(telling, status=RESOLVED, trigger="resolve"))
             for channel, telling in rerouted(session, alert, item, now).told

@@ -7,8 +7,8 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from notifier.channels import lookup
-from notifier.model import Channel, Oncall
+from notifier.lookup import KnownChannel, lookup
+from notifier.model import Oncall
 from notifier.oncall import readable, turn
 from notifier.storage import zone_of
 
@@ -17,7 +17,7 @@ from notifier.storage import zone_of
 class Reach:
     """Whom a name reaches at a moment. `via`: how, in words; `missing`: channels that are not there."""
 
-    channels: tuple[Channel, ...]
+    channels: tuple[KnownChannel, ...]
     via: str = ""
     missing: tuple[str, ...] = ()
 
@@ -47,7 +47,7 @@ def noted(why: str, via: str) -> str:
 
 
 def _lists(
-    session: Session, scope: tuple[str, str], names: set[str], channels: Mapping[str, Channel]
+    session: Session, scope: tuple[str, str], names: set[str], channels: Mapping[str, KnownChannel]
 ) -> dict[str, Oncall]:
     """Lists of these names that no channel stands before: within one scope a name is one or the other."""
     pool, queue = scope

@@ -229,14 +229,6 @@ def find(session: Session, principal: Principal, name: str, scope: str | None = 
     return found[0]
 
 
-def lookup(session: Session, pool: str, queue: str, names: set[str]) -> dict[str, Channel]:
-    """The channels that these names mean in that queue: the queue's own first, then the pool's."""
-    rows = select(Channel).where(
-        Channel.pool == pool, Channel.queue.in_({"", queue}), Channel.name.in_(names)
-    )
-    return {row.name: row for row in session.scalars(rows.order_by(Channel.queue))}
-
-
 def listed(session: Session, principal: Principal, ask: Ask) -> Page[Channel]:
     return page(session, select(Channel).where(principal.only(Channel.pool, Channel.queue)), Channel.id, ask)
 

@@ -10,6 +10,7 @@ from channels.registry import adapter
 from notifier.audience import Reach, noted, reach
 from notifier.digests import UNSENT, members
 from notifier.ids import new_id
+from notifier.lookup import KnownChannel
 from notifier.model import UNTOLD, Channel, Delivery
 
 HELD = "held: the channel is broken"
@@ -94,7 +95,7 @@ def _tell_next(session: Session, row: Delivery, now: datetime) -> set[int]:
     return set()
 
 
-def _usable(known: Reach | None, row: Delivery) -> list[Channel]:
+def _usable(known: Reach | None, row: Delivery) -> list[KnownChannel]:
     return [
         one
         for one in (known.channels if known else ())
@@ -102,7 +103,7 @@ def _usable(known: Reach | None, row: Delivery) -> list[Channel]:
     ]
 
 
-def _is_told_there(session: Session, row: Delivery, channel: Channel) -> bool:
+def _is_told_there(session: Session, row: Delivery, channel: KnownChannel) -> bool:
     """Whether that channel has, or will have, this very message already."""
     same = select(Delivery.id).where(
         Delivery.alert_id == row.alert_id,
@@ -113,7 +114,9 @@ def _is_told_there(session: Session, row: Delivery, channel: Channel) -> bool:
     return session.scalars(same.limit(1)).first() is not None
 
 
-def _successor(row: Delivery, channel: Channel, rest: Iterable[str], why: str, now: datetime) -> Delivery:
+def _successor(
+    row: Delivery, channel: KnownChannel, rest: Iterable[str], why: str, now: datetime
+) -> Delivery:
     return Delivery(
         id=new_id("dlv", now),
         **{name: getattr(row, name) for name in _COPIED},

@@ -17,7 +17,8 @@ from sqlalchemy.orm import Session
 from notifier import faultpoints, metrics
 from notifier.alerts import FIRING, is_open
 from notifier.followups import ESCALATION, REMIND, Do, Kind, Standing, due
-from notifier.model import Alert, Channel, Delivery, Followup
+from notifier.lookup import KnownChannel
+from notifier.model import Alert, Delivery, Followup
 from notifier.outbox import Telling, put
 from notifier.routing import Routed, routed_by
 from notifier.rules import LASTS, QUIET
@@ -179,7 +180,9 @@ def _tell(session: Session, alert: Alert, row: Followup, now: datetime) -> set[i
     return unsilence(session, alert, row.spec, now)
 
 
-def may_be_reminded(channel: Channel, known: Sequence[Delivery], every: timedelta, now: datetime) -> bool:
+def may_be_reminded(
+    channel: KnownChannel, known: Sequence[Delivery], every: timedelta, now: datetime
+) -> bool:
     """Nothing of the alert waits to be told there, and nothing was told just now: reminders never pile up."""
     there = [row for row in known if row.channel_id == channel.id]
     is_news = any(row.state in WAITING or row.created_at > now - every / 2 for row in there)
@@ -192,15 +195,17 @@ def _routed(session: Session, alert: Alert, row: Followup, now: datetime) -> Rou
 
 
 def _with(
-    told: Iterable[tuple[Channel, Telling]], trigger: str, why: str
-) -> Iterable[tuple[Channel, Telling]]:
+    told: Iterable[tuple[KnownChannel, Telling]], trigger: str, why: str
+) -> Iterable[tuple[KnownChannel, Telling]]:
     for channel, telling in told:
         words = f"{telling.why}; {why}" if telling.why else why
         yield channel, replace(telling, trigger=trigger, why=words)
 
 
-def _put(session: Session, alert: Alert, told: Iterable[tuple[Channel, Telling]], now: datetime) -> set[int]:
-    return wake_of(session, [put(session, alert, channel, telling, now) for channel, telling in told], now)
+def _put(
+    session: Session, alert: Alert, told: Iterable[tuple[KnownChannel, Telling]], now: datetime
+) -> set[int]:
+    return wake_of(session, put(session, alert, told, now), now)
 
 
 def _postpone(session: Session, alert_id: str, now: datetime) -> None:

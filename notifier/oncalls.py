@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from notifier import names
 from notifier.auth import Principal
-from notifier.channels import lookup
 from notifier.documents import ChannelName, Document, Moment, Scope, scope_of, split_scope
 from notifier.ids import new_id
+from notifier.lookup import lookup
 from notifier.model import Oncall
 from notifier.oncall import Spec, Turn, readable, turn
 from notifier.pages import Ask, Page, page

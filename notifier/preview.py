@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 from notifier.documents import Document, Moment
 from notifier.followups import planned
 from notifier.items import ITEMS
-from notifier.model import Alert, Channel
+from notifier.lookup import KnownChannel
+from notifier.model import Alert
 from notifier.outbox import Telling, first_state
 from notifier.routing import Named, facts_of, routed, routed_by
 from notifier.rules import AlertConfigModel
@@ -96,7 +97,7 @@ def _later(session: Session, alert: Alert, config: AlertConfigModel, now: dateti
     return found
 
 
-def _would_be(channel: Channel, telling: Telling) -> WouldBeTold:
+def _would_be(channel: KnownChannel, telling: Telling) -> WouldBeTold:
     state, why = first_state(channel, telling)
     return WouldBeTold(
         channel=channel.name,

@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from channels.base import Severity
 from notifier.audience import Reach, noted, reach
 from notifier.items import at_least
-from notifier.model import Alert, AlertConfig, Channel
+from notifier.lookup import KnownChannel
+from notifier.model import Alert, AlertConfig
 from notifier.outbox import UNASKED, Telling
 from notifier.problems import Problem
 from notifier.rules import (
@@ -75,8 +76,8 @@ class Routed:
     `unasked`: channels that the rules name for other alerts; each has a row in the log that says why.
     """
 
-    told: list[tuple[Channel, Telling]] = field(default_factory=list)
-    unasked: list[tuple[Channel, Telling]] = field(default_factory=list)
+    told: list[tuple[KnownChannel, Telling]] = field(default_factory=list)
+    unasked: list[tuple[KnownChannel, Telling]] = field(default_factory=list)
     why: list[str] = field(default_factory=list)
     config: AlertConfigModel | None = None
 
@@ -185,11 +186,11 @@ def _missing(name: str, reached: Mapping[str, Reach], skip: str | None) -> str:
     return f"channel {name} cannot tell of itself" if not _usable(known, skip) else ""
 
 
-def _usable(known: Reach | None, skip: str | None) -> list[Channel]:
+def _usable(known: Reach | None, skip: str | None) -> list[KnownChannel]:
     return [row for row in known.channels if row.id != skip] if known else []
 
 
-def _chosen(one: Route, reached: Mapping[str, Reach], skip: str | None) -> list[tuple[Channel, Telling]]:
+def _chosen(one: Route, reached: Mapping[str, Reach], skip: str | None) -> list[tuple[KnownChannel, Telling]]:
     """All that the first name reaches of which any is there."""
     for n, name in enumerate((one.channel, *one.fallback)):
         usable = _usable(reached.get(name), skip)
@@ -212,9 +213,9 @@ def _chosen(one: Route, reached: Mapping[str, Reach], skip: str | None) -> list[
 
 def _unasked(
     alert: Alert, others: Sequence[Unasked], reached: Mapping[str, Reach], told: set[str]
-) -> list[tuple[Channel, Telling]]:
+) -> list[tuple[KnownChannel, Telling]]:
     rest = tuple(item for item in alert.items if item != alert.item)
-    found: dict[str, tuple[Channel, Telling]] = {}
+    found: dict[str, tuple[KnownChannel, Telling]] = {}
     for one in others:
         known = reached.get(one.channel)
         for channel in known.channels if known else ():

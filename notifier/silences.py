@@ -9,14 +9,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, func, select, update
+from sqlalchemy import Row, bindparam, func, select, update
 from sqlalchemy.orm import Session
 
 from channels.base import Severity
 from notifier.audience import noted, reach
 from notifier.fallback import USELESS, tell_fallback
-from notifier.model import Alert, Channel, Delivery, Followup, Silence
-from notifier.outbox import Telling, put
+from notifier.lookup import KnownChannel
+from notifier.model import Alert, Delivery, Followup, Silence
+from notifier.outbox import Queued, Telling, put
 from notifier.rules import LASTS, QUIET, quiet_until
 from notifier.silencing import SILENCED, Facts, Hush, Matcher, facts_of, silenced
 from notifier.storage import zone_of
@@ -24,26 +25,27 @@ from notifier.storage import zone_of
 UNSILENCE = "unsilence"
 AFTER = "the silence has ended"
 _ANEW = frozenset({"alert", "fallback"})  # triggers of what is told once a channel
-_COLUMNS = (
-    Silence.id, Silence.queue, Silence.matchers, Silence.starts_at, Silence.ends_at, Silence.comment,
-    Silence.created_by,
+_SILENCES = Silence.__table__.c
+_RUNNING = select(
+    _SILENCES.id, _SILENCES.queue, _SILENCES.matchers, _SILENCES.starts_at, _SILENCES.ends_at,
+    _SILENCES.comment, _SILENCES.created_by,
+).where(
+    _SILENCES.pool == bindparam("pool"),
+    _SILENCES.queue.in_(bindparam("queues", expanding=True)),
+    _SILENCES.starts_at <= bindparam("now"),
+    _SILENCES.ends_at > bindparam("now"),
 )  # fmt: skip
 _ABOUT = 120  # characters of a comment that stand in the log
 
 
 def hush_of(session: Session, alert: Alert, now: datetime) -> Hush | None:
     """The silence that keeps this alert back now; until the transaction ends nobody can end it."""
-    running = select(*_COLUMNS).where(
-        Silence.pool == alert.pool,
-        Silence.queue.in_({"", alert.queue}),
-        Silence.starts_at <= now,
-        Silence.ends_at > now,
-    )
-    known = [plain(row) for row in session.execute(running)]
+    where = {"pool": alert.pool, "queues": {"", alert.queue}, "now": now}
+    known = [plain(row) for row in session.execute(_RUNNING, where)]
     facts = alert_facts(alert) if known else {}
     while (found := silenced(known, alert.queue, facts, now)) is not None:
-        held = running.where(Silence.id == found.id).with_for_update(read=True)
-        if session.execute(held).first() is not None:
+        held = _RUNNING.where(_SILENCES.id == found.id).with_for_update(read=True)
+        if session.execute(held, where).first() is not None:
             return found
         known = [one for one in known if one.id != found.id]
     return None
@@ -67,7 +69,7 @@ def alert_facts(alert: Alert) -> Facts:
     )
 
 
-def plain(row: Row[Any]) -> Hush:
+def plain(row: Row[*tuple[Any, ...]]) -> Hush:
     matchers = tuple(Matcher(one["name"], one["op"], one["value"]) for one in row.matchers)
     return Hush(row.id, row.queue, matchers, row.starts_at, row.ends_at, row.comment, row.created_by)
 
@@ -83,17 +85,18 @@ def words(session: Session, hush: Hush) -> str:
 class Told:
     """What came of a telling. `why`: the silence that kept it back, "" where none did."""
 
-    rows: list[Delivery] = field(default_factory=list)
+    rows: list[Queued] = field(default_factory=list)
     why: str = ""
 
 
-def tell(session: Session, alert: Alert, told: Sequence[tuple[Channel, Telling]], now: datetime) -> Told:
+def tell(session: Session, alert: Alert, told: Sequence[tuple[KnownChannel, Telling]], now: datetime) -> Told:
     """A delivery for each: on its way, or kept back by a silence until that ends."""
     hush = hush_of(session, alert, now) if told else None
     if hush is None:
-        return Told([put(session, alert, channel, telling, now) for channel, telling in told])
+        return Told(put(session, alert, told, now))
     why = words(session, hush)
-    rows = [put(session, alert, channel, replace(telling, kept_back=why), now) for channel, telling in told]
+    held_back = [(channel, replace(telling, kept_back=why)) for channel, telling in told]
+    rows = put(session, alert, held_back, now)
     kept = [
         {
             "delivery": row.id,
@@ -134,12 +137,12 @@ def unsilence(session: Session, alert: Alert, spec: Mapping[str, Any], now: date
     return shards
 
 
-def wake_of(session: Session, rows: Iterable[Delivery], now: datetime) -> set[int]:
+def wake_of(session: Session, rows: Iterable[Queued], now: datetime) -> set[int]:
     """The shards in which these are due, with the fallbacks of what is held."""
     shards: set[int] = set()
     for row in rows:
         if row.state == "held":
-            shards |= tell_fallback(session, row, now)
+            shards |= tell_fallback(session, session.get_one(Delivery, row.id), now)
         elif row.state == "pending":
             shards.add(row.shard)
     return shards
@@ -198,7 +201,7 @@ def _rows(session: Session, alert: Alert, ids: Sequence[str]) -> Sequence[Delive
 
 def _let_go(
     session: Session, alert: Alert, row: Delivery, one: Mapping[str, Any], now: datetime
-) -> list[Delivery]:
+) -> list[Queued]:
     """What is told in place of a row that was kept back: to whom its name means now, or else the fallback."""
     names = (one["name"], *row.fallback)
     reached = reach(session, (alert.pool, alert.queue), names, now)
@@ -208,11 +211,8 @@ def _let_go(
     telling = _again(session, row, one, reached[name].via, now)
     if name != one["name"]:
         telling = replace(telling, fallback=tuple(row.fallback[row.fallback.index(name) + 1 :]))
-    return [
-        put(session, alert, channel, telling, now)
-        for channel in reached[name].channels
-        if not _has_it(session, alert, channel, telling)
-    ]
+    without = [one for one in reached[name].channels if not _has_it(session, alert, one, telling)]
+    return put(session, alert, [(channel, telling) for channel in without], now)
 
 
 def _again(session: Session, row: Delivery, one: Mapping[str, Any], via: str, now: datetime) -> Telling:
@@ -236,7 +236,7 @@ def _again(session: Session, row: Delivery, one: Mapping[str, Any], via: str, no
     )
 
 
-def _has_it(session: Session, alert: Alert, channel: Channel, telling: Telling) -> bool:
+def _has_it(session: Session, alert: Alert, channel: KnownChannel, telling: Telling) -> bool:
     """Whether that channel was told meanwhile, or will be."""
     same = select(Delivery.id).where(
         Delivery.alert_id == alert.id,

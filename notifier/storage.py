@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -169,6 +170,11 @@ def insert_new(session: Session, table: type[Base], row: Mapping[str, Any]) -> b
 
     Where another transaction is about to commit the same, this waits for it.
     """
-    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(table).values(**row).on_conflict_do_nothing()
-    return session.execute(statement.returning(*table.__table__.primary_key)).first() is not None
+    statement = _insert_new(table, session.get_bind().dialect.name)
+    return session.execute(statement, row).first() is not None
+
+
+@cache
+def _insert_new(table: type[Base], dialect: str) -> Any:
+    made = (postgresql if dialect == "postgresql" else sqlite).insert(table.__table__)
+    return made.on_conflict_do_nothing().returning(*table.__table__.primary_key)

@@ -16,6 +16,7 @@ from notifier.attempts import Intent, complete, intend
 from notifier.clock import utcnow
 from notifier.documents import Document
 from notifier.ids import new_id
+from notifier.lookup import known
 from notifier.mending import mended
 from notifier.messages import Made, make
 from notifier.model import Alert, Attempt, Channel, Delivery
@@ -227,7 +228,8 @@ def _put(session: Session, channel: Channel, settings: Settings, now: datetime) 
     session.add(alert)
     session.flush()
     telling = Telling(item=words.item, severity=words.severity, trigger="test")
-    return put(session, alert, channel, telling, now)
+    (queued,) = put(session, alert, [(known(channel), telling)], now)
+    return session.get_one(Delivery, queued.id)
 
 
 def _forget(session: Session, row: Delivery) -> None:

@@ -15,6 +15,7 @@ from notifier.clock import utcnow
 from notifier.directory import check_scope
 from notifier.documents import Document, Listed, scope_of
 from notifier.idempotency import Answer, Call, once
+from notifier.lookup import lookup
 from notifier.problems import invalid
 from notifier.rendering import OwnWords, render, render_digest
 from notifier.samples import DIGEST, sample
@@ -109,7 +110,7 @@ def _kind_of(session: Session, principal: Principal, body: PreviewBody) -> str:
     if body.channel is None:
         return USUAL
     pool, queue = channels.own_scope(principal, body.scope)
-    found = channels.lookup(session, pool, queue, {body.channel}).get(body.channel)
+    found = lookup(session, pool, queue, {body.channel}).get(body.channel)
     if found is None:
         raise invalid(
             "channel", f"{scope_of(pool, queue)} has no channel {body.channel}; name one, or a kind"

@@ -35,6 +35,7 @@ from notifier.engine import Engine
 from notifier.fallback import tell_fallback
 from notifier.ids import new_id
 from notifier.leases import Leases
+from notifier.lookup import known
 from notifier.model import Alert, Attempt, Channel, Delivery, Template
 from notifier.network import network_of
 from notifier.outbox import Telling, put
@@ -123,7 +124,8 @@ class House:
             )  # fmt: skip
             session.add(alert)
             telling = Telling(item="custom", severity=severity, status=status, fallback=tuple(fallback))
-            rows = [put(session, alert, session.get_one(Channel, one), telling, now) for one in channels]
+            told = [(known(session.get_one(Channel, one)), telling) for one in channels]
+            rows = put(session, alert, told, now)
             self.shards += [row.shard for row in rows]
             return [row.id for row in rows]
 
