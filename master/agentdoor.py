@@ -36,6 +36,7 @@ class AgentsOnly:
 def loopback(note: Path) -> Iterator[socket.socket]:
     """A listening socket on the port that `note` remembers, or on a new one if that is taken."""
     with _bound(_remembered(note)) as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as in `listening.listen`
         note.write_text(f"{listener.getsockname()[1]}\n", encoding="ascii")
         yield listener
 

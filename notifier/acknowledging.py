@@ -2,11 +2,13 @@
 
 from datetime import datetime
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session
 
+from channels.base import Outcome
 from notifier.followups import ESCALATION, REMIND
-from notifier.model import Alert, Delivery, Followup
+from notifier.model import Alert, Attempt, Delivery, Followup
+from notifier.recipients import TOLD
 from notifier.trail import note_step
 
 ACKNOWLEDGED = "acknowledged by {who}"
@@ -37,17 +39,20 @@ def nothing_follows(session: Session, alert_id: str) -> None:
 
 
 def _withdraw(session: Session, alert: Alert) -> None:
-    """Reminders and escalations that nobody has begun to send; also those that wait for a broken channel."""
-    unsent = select(Delivery).where(
-        Delivery.alert_id == alert.id,
-        Delivery.state.in_(("pending", "held")),
-        Delivery.trigger.in_((ESCALATION, REMIND)),
+    """Reminders and escalations of which nobody can have heard yet; also those that wait for a broken channel
+    or for another try."""
+    of_attempts = select(Attempt.delivery_id).where(
+        Attempt.delivery_id == Delivery.id,
+        or_(Attempt.outcome.is_(None), Attempt.outcome.in_((*TOLD, Outcome.AMBIGUOUS))),
     )
-    for row in session.scalars(unsent.with_for_update().execution_options(populate_existing=True)):
-        if row.attempt_count == 0 and row.merged_into is None:
-            row.state, row.why, row.next_attempt_at = (
-                "suppressed",
-                ACKNOWLEDGED.format(who=alert.acked_by),
-                None,
-            )
+    unheard = select(Delivery).where(
+        Delivery.alert_id == alert.id,
+        Delivery.state.in_(("pending", "retrying", "held")),
+        Delivery.trigger.in_((ESCALATION, REMIND)),
+        Delivery.merged_into.is_(None),
+        ~of_attempts.exists(),
+    )
+    for row in session.scalars(unheard.with_for_update().execution_options(populate_existing=True)):
+        row.state, row.next_attempt_at = "suppressed", None
+        row.why = ACKNOWLEDGED.format(who=alert.acked_by)
     session.flush()

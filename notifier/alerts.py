@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from channels.base import Severity
 from notifier import faultpoints
 from notifier.acknowledging import nothing_follows
 from notifier.failing import failing_key
@@ -22,10 +23,10 @@ from notifier.model import UNTOLD, Alert, Channel, Delivery, Followup
 from notifier.outbox import UNASKED, Queued, Telling, put
 from notifier.problems import conflict
 from notifier.routing import Named, facts_of, rerouted, routed
-from notifier.rules import LASTS, QUIET, AlertConfigModel
+from notifier.rules import LASTS, QUIET, AlertConfigModel, quiet
 from notifier.silences import tell, wake_of
 from notifier.silencing import SILENCED
-from notifier.storage import insert_new
+from notifier.storage import insert_new, zone_of
 from notifier.trail import note_alert
 
 FIRING, RESOLVED = "firing", "resolved"
@@ -33,6 +34,7 @@ SOURCE = "faultcast"
 ROUNDS = 3  # an alert may close between our insert and our look at it
 EXPIRED = "it was over already: not repeated before expires_at"
 _QUIET = QUIET.partition("{")[0]
+QUIET_HOURS = "quiet_hours"  # in an alert's context: by channel, of the rule that told it
 OVER = "it was over before it was to be told"
 
 
@@ -221,13 +223,15 @@ def _expiry(new: NewAlert, now: datetime) -> datetime | None:
 
 def _tell(session: Session, alert: Alert, new: NewAlert, named: Named, now: datetime) -> Published:
     found = routed(session, alert, named, now, skip=new.skip_channel)
+    hours = {channel.id: telling.quiet_hours for channel, telling in found.told if telling.quiet_hours}
     told = tell(session, alert, found.told, now)
     put(session, alert, found.unasked, now)
     if found.config is not None:
         _plan(session, alert, found.config, new.skip_channel)
     alert.why = "; ".join([*found.why, *filter(None, [told.why])])
-    if alert.why:
-        session.execute(update(Alert).where(Alert.id == alert.id).values(why=alert.why))
+    if alert.why or hours:
+        context = {**alert.context, QUIET_HOURS: hours} if hours else alert.context
+        session.execute(update(Alert).where(Alert.id == alert.id).values(why=alert.why, context=context))
     return _published(session, alert, told.rows, now)
 
 
@@ -261,7 +265,11 @@ def _resolve_messages(session: Session, alert: Alert, now: datetime) -> list[Que
     item = next((ITEMS[one].resolved_by for one in alert.items if ITEMS[one].resolved_by), None)
     told = {row.channel_id: row for row in before if row.state not in UNTOLD and not _never_mind(row)}
     there = [(session.get(Channel, row.channel_id), row) for row in told.values()]
-    ends = [(known(channel), _resolve_telling(row, item)) for channel, row in there if channel is not None]
+    ends = [
+        (known(channel), _resolve_telling(session, alert, row, item, now))
+        for channel, row in there
+        if channel is not None
+    ]
     made = put(session, alert, ends, now)
     is_silenced = any(row.state == "suppressed" and row.why.startswith(SILENCED) for row in before)
     if item is not None and (told or not is_silenced):
@@ -275,12 +283,20 @@ def _resolve_messages(session: Session, alert: Alert, now: datetime) -> list[Que
     return made
 
 
-def _resolve_telling(row: Delivery, item: str | None) -> Telling:
-    """What quiet hours keep back is told with its end when they are over."""
-    is_quiet = row.state == "pending" and row.attempt_count == 0 and row.why.startswith(_QUIET)
+def _resolve_telling(
+    session: Session, alert: Alert, row: Delivery, item: str | None, now: datetime
+) -> Telling:
+    """What quiet hours keep back is told with its end when they are over; they keep back the end of what was
+    told before they began, too."""
+    until, why = None, ""
+    if row.state == "pending" and row.attempt_count == 0 and row.why.startswith(_QUIET):
+        until, why = row.next_attempt_at, row.why
+    elif row.severity != Severity.CRITICAL:
+        hours = alert.context.get(QUIET_HOURS, {}).get(row.channel_id)
+        until, why = quiet(hours, now, zone_of(session)) if hours else (None, "")
     return Telling(
-        not_before=row.next_attempt_at if is_quiet else None,
-        why=row.why if is_quiet else "",
+        not_before=until,
+        why=why,
         item=item or row.item,
         items=() if item else tuple(row.items),
         severity=ITEMS[item].severity.value if item else row.severity,

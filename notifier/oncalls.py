@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -13,9 +13,9 @@ from notifier.documents import ChannelName, Document, Moment, Scope, scope_of, s
 from notifier.ids import new_id
 from notifier.lookup import lookup
 from notifier.model import Oncall
-from notifier.oncall import Spec, Turn, readable, turn
+from notifier.oncall import Override, Spec, Turn, readable, turn
 from notifier.pages import Ask, Page, page
-from notifier.problems import Problem, conflict, invalid, not_found
+from notifier.problems import Problem, conflict, invalid, not_found, of_validation
 from notifier.storage import zone_of
 
 SAME_NAME = "names somebody with other channels before: give one person the same each time, two two names"
@@ -94,6 +94,20 @@ def change(session: Session, row: Oncall, body: OncallChange, now: datetime) -> 
     _check(session, body, (row.pool, row.queue))
     _write(row, body, now)
     session.flush()
+
+
+def add_override(session: Session, row: Oncall, one: Override, now: datetime) -> None:
+    """Somebody stands in for a time.
+
+    Raises:
+        Problem: it names somebody or a channel that is not there (422).
+    """
+    overrides = [*row.spec["overrides"], one.model_dump(mode="json", by_alias=True)]
+    try:
+        body = OncallChange.model_validate({**row.spec, "overrides": overrides})
+    except ValidationError as error:
+        raise of_validation(error, under="", model=OncallChange) from None
+    change(session, row, body, now)
 
 
 def find(

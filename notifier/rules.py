@@ -236,14 +236,20 @@ def quiet_until(hours: str, now: datetime, zone: ZoneInfo) -> datetime | None:
     return next((moment for moment in moments if moment > now), None)
 
 
+def quiet(hours: str, now: datetime, zone: ZoneInfo) -> tuple[datetime | None, str]:
+    """Until when they hold what is told now back, and why; (None, "") when they do not."""
+    until = quiet_until(hours, now, zone)
+    return until, QUIET.format(until=f"{until.astimezone(zone):%H:%M}") if until else ""
+
+
 def _wait(rule: Rule, severity: Severity, now: datetime, zone: ZoneInfo) -> tuple[datetime | None, str]:
     """Before when nothing is sent, and why."""
     waits: list[tuple[datetime, str]] = []
     if rule.for_s:
         waits.append((now + timedelta(seconds=rule.for_s), LASTS.format(seconds=rule.for_s)))
     if rule.quiet_hours and severity is not Severity.CRITICAL:
-        until = quiet_until(rule.quiet_hours, now, zone)
-        waits += [(until, QUIET.format(until=f"{until.astimezone(zone):%H:%M}"))] if until else []
+        until, why = quiet(rule.quiet_hours, now, zone)
+        waits += [(until, why)] if until else []
     return max(waits, default=(None, ""))
 
 

@@ -18,7 +18,7 @@ from notifier.fallback import USELESS, tell_fallback
 from notifier.lookup import KnownChannel
 from notifier.model import Alert, Delivery, Followup, Silence
 from notifier.outbox import Queued, Telling, put
-from notifier.rules import LASTS, QUIET, quiet_until
+from notifier.rules import LASTS, quiet
 from notifier.silencing import SILENCED, Facts, Hush, Matcher, facts_of, silenced
 from notifier.storage import zone_of
 
@@ -219,8 +219,7 @@ def _again(session: Session, row: Delivery, one: Mapping[str, Any], via: str, no
     """What the row would have told, by the rule's quiet hours of now."""
     hours = one.get("quiet_hours") if Severity(row.severity) is not Severity.CRITICAL else None
     zone = zone_of(session)
-    until = quiet_until(hours, now, zone) if hours else None
-    why = QUIET.format(until=f"{until.astimezone(zone):%H:%M}") if until else AFTER
+    until, why = quiet(hours, now, zone) if hours else (None, "")
     lasts = one.get("lasts")
     if lasts and datetime.fromisoformat(lasts["until"]) > (until or now):
         until, why = datetime.fromisoformat(lasts["until"]), lasts["why"]
@@ -232,7 +231,7 @@ def _again(session: Session, row: Delivery, one: Mapping[str, Any], via: str, no
         trigger=UNSILENCE if row.trigger in _ANEW else row.trigger,
         fallback=tuple(row.fallback),
         not_before=until,
-        why=noted(why, via),
+        why=noted(why or AFTER, via),
     )
 
 

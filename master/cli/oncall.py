@@ -11,6 +11,7 @@ from master.cli.errors import CommandError
 from master.cli.output import field, print_facts, print_items, print_json, say
 from master.cli.output import moment as shown
 from master.cli.values import moment, read_document
+from notifier.clock import utcnow
 
 app = group("On-call lists: people who take turns; a list's name stands wherever a channel's may.")
 
@@ -82,6 +83,34 @@ def get(
     """Show a list, and who has the turn."""
     document = client.get(f"/oncall/{segment(name)}", {**scoped(scope), "at": moment("--at", at)})
     print_json(document) if as_json else print_facts(document)
+
+
+@client_command(app, "override")
+def override(
+    client: Client,
+    name: Name,
+    who: Annotated[
+        str,
+        typer.Option(
+            "--person",
+            help="Somebody of the list, or whoever else and the channels.",
+            metavar="PERSON|PERSON=CHANNEL,CHANNEL…",
+            show_default=False,
+        ),
+    ],
+    until: Annotated[str, typer.Option("--until", metavar="TIME", show_default=False)],
+    since: Annotated[_Text, typer.Option("--from", help="[default: now]", metavar="TIME")] = None,
+    scope: Scope = None,
+    as_json: Json = False,
+) -> None:
+    """Somebody else has the turn for a time."""
+    given = _person(who)
+    by_name = {"person": given} if isinstance(given, str) else {"person": given["name"]}
+    channels = {} if isinstance(given, str) else {"channels": given["channels"]}
+    span = {"from": moment("--from", since) or utcnow().isoformat(), "until": moment("--until", until)}
+    body = {**span, **by_name, **channels}
+    document = client.post(f"/oncall/{segment(name)}/overrides", body, scoped(scope))
+    print_json(document) if as_json else say(f"on-call list {name}: {by_name['person']} until {until}")
 
 
 @client_command(app, "delete")

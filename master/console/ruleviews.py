@@ -12,7 +12,8 @@ from master.console.render import HEADERS, page
 from master.console.session import Acting, SignedIn, services_of
 from notifier import oncalls, silencebook
 from notifier.api import oncall, silences
-from notifier.oncalls import OncallBody, OncallChange
+from notifier.oncall import Override
+from notifier.oncalls import OncallBody
 from notifier.pages import Ask
 from notifier.problems import invalid, of_validation
 from notifier.silencebook import SilenceBody
@@ -102,13 +103,9 @@ def override(
     request: Request, visitor: Acting, name: str, person: Word, since: Word, until: Word, scope: Word = ""
 ) -> Response:
     """Somebody of the list stands in, between two times of the operator's zone."""
-    services = services_of(request)
     span = {"from": _moment(request, "from", since), "until": _moment(request, "until", until)}
-    with services.store.write() as session:
-        row = oncalls.find(session, visitor.principal, name, scope or None, lock=True)
-        overrides = [*row.spec["overrides"], {**span, "person": person}]
-        body = _body(OncallChange, {**row.spec, "overrides": overrides})
-        oncalls.change(session, row, body, services.store.now(session))
+    given = _body(Override, {**span, "person": person})
+    oncall.add_override(name, given, visitor.principal, services_of(request), Response(), scope or None)
     return _to("/oncall")
 
 

@@ -23,6 +23,7 @@ from notifier.channels import own_scope
 from notifier.directory import check_scope
 from notifier.documents import GivenMoment, Listed, Scope
 from notifier.idempotency import Answer, Call, once
+from notifier.oncall import Override
 from notifier.oncalls import OncallBody, OncallChange, OncallDocument
 
 router = APIRouter(prefix="/oncall", tags=["on-call lists"])
@@ -91,6 +92,24 @@ def change(
         row = oncalls.find(session, principal, list_name, scope, lock=True)
         check_match(if_match, row.version)
         oncalls.change(session, row, body, now)
+        response.headers["ETag"] = etag(row.version)
+        return oncalls.document(session, row, now)
+
+
+@router.post("/{list_name}/overrides", status_code=201, responses=TAGGED_NEW)
+def add_override(
+    list_name: Name,
+    body: Override,
+    principal: Operator,
+    services: Served,
+    response: Response,
+    scope: Within = None,
+) -> OncallDocument:
+    """Somebody stands in for a time; the rest of the list stays as it is."""
+    with services.store.write() as session:
+        now = services.store.now(session)
+        row = oncalls.find(session, principal, list_name, scope, lock=True)
+        oncalls.add_override(session, row, body, now)
         response.headers["ETag"] = etag(row.version)
         return oncalls.document(session, row, now)
 

@@ -281,6 +281,16 @@ def test_lists_by_hand(faultcast: Run) -> None:
     assert (code, out) == (0, f"on-call list day created; now: {out.split()[-1]}\n"), err
     then = json.loads(faultcast("oncall", "get", "day", "--at", "2026-12-01T09:00:00Z", "--json")[1])["now"]
     assert (then["person"], then["channels"]) == ("li", ["mail", "ding"])
+    span = ("--from", "2026-12-01T08:00:00Z", "--until", "2026-12-01T10:00:00Z")
+    assert faultcast("oncall", "override", "day", "--person", "ding", *span)[0] == 0
+    then = json.loads(faultcast("oncall", "get", "day", "--at", "2026-12-01T09:00:00Z", "--json")[1])["now"]
+    assert (then["person"], then["override"]) == ("ding", True)
+    code, _, err = faultcast("oncall", "override", "day", "--person", "nobody", *span)
+    assert (code, "person: is not in people" in err) == (2, True), err
+    other = ("--person", "zhao=mail", "--until", "2099-01-01T00:00Z")
+    assert faultcast("oncall", "override", "day", *other)[0] == 0
+    now = json.loads(faultcast("oncall", "get", "day", "--json")[1])["now"]
+    assert (now["person"], now["channels"]) == ("zhao", ["mail"])
     assert "day" in faultcast("oncall", "list")[1]
     assert faultcast("oncall", "delete", "day")[0] == 0
     assert faultcast("oncall", "get", "day")[0] == 2
