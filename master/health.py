@@ -50,7 +50,7 @@ def mount(app: FastAPI, services: Services, controller: Controller) -> Health:
     """The three pages; answers what `/readyz` is made of."""
     health = Health(lambda: look(services, controller))
     app.state.health = health
-    app.include_router(router)
+    app.router.routes += router.routes
     return health
 
 

@@ -9,9 +9,10 @@ from master.api.deps import JobId, Language, language_of, own_job
 from master.documents import event_document
 from master.model import FaultEventRow
 from notifier.api.deps import Asked, Reader, Served, Services
+from notifier.api.openapi import PREFIX
 from notifier.pages import Ask, page
 
-router = APIRouter(tags=["fault events"])
+router = APIRouter(prefix=PREFIX, tags=["fault events"])
 
 
 @router.get("/events")

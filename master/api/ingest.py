@@ -16,13 +16,14 @@ from master.ingest import AT_ONCE, Intake, Rights, Taken
 from notifier import faultpoints
 from notifier.alertmanager import AlertmanagerBody, Target
 from notifier.api.deps import Served, Services, allow
+from notifier.api.openapi import PREFIX
 from notifier.auth import Principal, Role
 from notifier.channels import own_scope
 from notifier.directory import KnownJob, check_scope
 from notifier.documents import ChannelName, Document, Scope
 from notifier.problems import Problem, invalid
 
-router = APIRouter(prefix="/ingest", tags=["ingest"])
+router = APIRouter(prefix=f"{PREFIX}/ingest", tags=["ingest"])
 log = structlog.get_logger()
 Sender = Annotated[Principal, Depends(allow(Role.ADMIN, Role.OPERATOR, Role.PUBLISHER, Role.INGEST))]
 

@@ -14,11 +14,12 @@ from master.model import Job, Pod, Run
 from master.runs import pods_of, ref
 from master.stacks import collection
 from notifier.api.deps import Operator, Reader, Served, Services
+from notifier.api.openapi import PREFIX
 from notifier.clock import utcnow
 from notifier.documents import Body, WholeText
 from notifier.problems import Problem, conflict
 
-router = APIRouter(prefix="/jobs/{job_id}", tags=["jobs"])
+router = APIRouter(prefix=f"{PREFIX}/jobs/{{job_id}}", tags=["jobs"])
 MAX_LOG = 1 << 20
 STACKS_WITHIN_S = 15.0  # py-spy's own limit is 5 s a process
 LOOK_EVERY_S = 0.1

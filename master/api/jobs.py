@@ -14,13 +14,14 @@ from master.model import Job, Run
 from master.runs import pods_of, ref
 from master.timeline import timeline
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Reader, Served, Services, answered
+from notifier.api.openapi import PREFIX
 from notifier.auth import Principal
 from notifier.clock import utcnow
 from notifier.idempotency import Answer, Call, once
 from notifier.pages import page
 from notifier.problems import invalid, not_found
 
-router = APIRouter(prefix="/jobs", tags=["jobs"])
+router = APIRouter(prefix=f"{PREFIX}/jobs", tags=["jobs"])
 PoolParameter = Annotated[str | None, Query(alias="resourcePoolId", max_length=253)]
 
 

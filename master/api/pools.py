@@ -15,13 +15,14 @@ from master.documents import node_document
 from master.hands import rung
 from master.model import DataSource, Node, Pool, Queue
 from notifier.api.deps import IfMatch, Operator, Reader, Served, Services, check_match, etag
+from notifier.api.openapi import PREFIX
 from notifier.auth import Principal
 from notifier.clock import utcnow
 from notifier.documents import Body, Flag, Real, matching
 from notifier.problems import Problem, invalid
 from notifier.storage import insert_new
 
-router = APIRouter(tags=["pools"])
+router = APIRouter(prefix=PREFIX, tags=["pools"])
 PART = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 PART_MEND = "give 1 to 63 of A-Z, a-z, 0-9, '.', '_', '-', first a letter or digit"
 WHOLE_POOL = "a token of one queue may not change its pool: take one of the whole pool"

@@ -6,9 +6,10 @@ from master import intake
 from master.api.deps import AgentToken, Mastered
 from master.reports import ReplyDocument, ReportBody
 from notifier.api.deps import Served
+from notifier.api.openapi import PREFIX
 from notifier.clock import utcnow
 
-router = APIRouter(prefix="/agent", tags=["agents"])
+router = APIRouter(prefix=f"{PREFIX}/agent", tags=["agents"])
 
 
 @router.post("/reports")

@@ -15,8 +15,8 @@ from master.console import actions, alertpages, entry, routes, ruleviews
 from master.console.render import HEADERS, page
 from master.console.session import Refused, SignInFirst, words_of
 from master.controller import Controller
+from notifier.api.border import Border
 from notifier.api.deps import Services
-from notifier.border import Border
 from notifier.problems import Problem
 
 MAX_FORM = 16 * 1024
@@ -44,7 +44,7 @@ def _console(services: Services, controller: Controller) -> FastAPI:
     console = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     console.state.services, console.state.controller = services, controller
     for router in (entry.router, routes.router, alertpages.router, ruleviews.router, actions.router):
-        console.include_router(router)
+        console.router.routes += router.routes
     console.add_exception_handler(SignInFirst, _to_login)
     console.add_exception_handler(Refused, _refused)
     console.add_exception_handler(Problem, _problem)

@@ -23,6 +23,7 @@ from notifier.alertdocuments import (
 )
 from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, publish, resolve
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Publisher, Reader, Served, answered
+from notifier.api.openapi import PREFIX
 from notifier.api.unwrapping import ALSO_EVENTS, Unwrapping
 from notifier.auth import Principal
 from notifier.channels import own_scope
@@ -34,7 +35,7 @@ from notifier.model import Alert, Delivery
 from notifier.pages import page
 from notifier.problems import Problem, invalid, not_found
 
-router = APIRouter(prefix="/alerts", tags=["alerts"], route_class=Unwrapping)
+router = APIRouter(prefix=f"{PREFIX}/alerts", tags=["alerts"], route_class=Unwrapping)
 Id = Annotated[str, Path()]
 Item = Annotated[str, *one_of(tuple(ITEMS))]
 Status = Annotated[str, *one_of((FIRING, RESOLVED))]

@@ -21,7 +21,7 @@ from notifier.api.deps import (
     check_match,
     etag,
 )
-from notifier.api.openapi import problem_response
+from notifier.api.openapi import PREFIX, problem_response
 from notifier.channels import ChannelBody, ChannelChange, ChannelDocument, Editing
 from notifier.clock import utcnow
 from notifier.directory import check_scope
@@ -30,7 +30,7 @@ from notifier.idempotency import Answer, Call, once
 from notifier.model import Channel
 from notifier.trial import Bench, Trial, TrialDocument
 
-router = APIRouter(prefix="/channels", tags=["channels"])
+router = APIRouter(prefix=f"{PREFIX}/channels", tags=["channels"])
 TOO_SOON = problem_response("the provider's limit leaves no room just now: again after `Retry-After`")
 Name = Annotated[str, Path(examples=["oncall-ding"])]
 Within = Annotated[Scope | None, Query(description="which, where several scopes have that name")]

@@ -9,6 +9,7 @@ from pydantic import Field
 from channels.registry import ADAPTERS
 from notifier import deliveries
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Reader, Served, answered
+from notifier.api.openapi import PREFIX
 from notifier.bulkresend import BulkResendDocument, resend_all
 from notifier.clock import utcnow
 from notifier.deliveries import DeliveryDocument, Filters, FullDeliveryDocument
@@ -20,7 +21,7 @@ from notifier.model import FINAL_STATES, OPEN_STATES
 from notifier.problems import invalid
 from notifier.resending import resend
 
-router = APIRouter(prefix="/deliveries", tags=["deliveries"])
+router = APIRouter(prefix=f"{PREFIX}/deliveries", tags=["deliveries"])
 Id = Annotated[str, Path()]
 STATES = (*OPEN_STATES, "held", *FINAL_STATES)
 State = Annotated[str, *one_of(STATES)]

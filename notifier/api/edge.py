@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from notifier.api.refusals import answer
 from notifier.problems import Problem
 
 MAX_BODY = 1024 * 1024
@@ -44,7 +45,7 @@ class Edge:
                 check_media_type(headers)
                 parse(body)
         except Problem as problem:
-            await problem.response()(scope, receive, send)
+            await answer(problem)(scope, receive, send)
             return
         await self._app(scope, _replay(body, receive), send)
 

@@ -19,6 +19,7 @@ from notifier.api.deps import (
     check_match,
     etag,
 )
+from notifier.api.openapi import PREFIX
 from notifier.channels import own_scope
 from notifier.directory import check_scope
 from notifier.documents import GivenMoment, Listed, Scope
@@ -26,7 +27,7 @@ from notifier.idempotency import Answer, Call, once
 from notifier.oncall import Override
 from notifier.oncalls import OncallBody, OncallChange, OncallDocument
 
-router = APIRouter(prefix="/oncall", tags=["on-call lists"])
+router = APIRouter(prefix=f"{PREFIX}/oncall", tags=["on-call lists"])
 Name = Annotated[str, Path(examples=["night"])]
 Within = Annotated[Scope | None, Query(description="which, where several scopes have that name")]
 At = Annotated[GivenMoment | None, Query(description="who has the turn then; else now")]

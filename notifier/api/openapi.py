@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from notifier.problems import MEDIA_TYPE
+from notifier.api.refusals import MEDIA_TYPE
 
 PREFIX = "/api/v1"
 _PROBLEM = {

@@ -1,23 +1,21 @@
 """All routes of the notifier, and what makes an app answer in its manner."""
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 
-from notifier import problems
 from notifier.api import ackpage, alerts, channels, deliveries, oncall, rules, silences, templates, tokens
 from notifier.api.deps import Services
 from notifier.api.edge import Edge
-from notifier.api.openapi import PREFIX, describe
+from notifier.api.openapi import describe
+from notifier.api.refusals import answers_problems
 
-router = APIRouter(prefix=PREFIX)
-for part in (alerts, channels, deliveries, oncall, rules, silences, templates, tokens):
-    router.include_router(part.router)
+PARTS = (alerts, channels, deliveries, oncall, rules, silences, templates, tokens, ackpage)
 
 
 def mount(app: FastAPI, services: Services) -> None:
     """Puts the notifier into `app`: routes, problem documents, the edge, the OpenAPI document."""
     app.state.services = services
-    app.include_router(router)
-    app.include_router(ackpage.router)
+    for part in PARTS:
+        app.router.routes += part.router.routes  # `include_router` would analyse each a second and third time
     app.add_middleware(Edge)
-    problems.install(app)
+    answers_problems(app)
     describe(app)

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from channels.base import Severity
 from notifier.alertconfigs import Kept, OwnerKind, check_channels, get_alert_config, put_alert_config
 from notifier.api.deps import TAGGED, IfMatch, Operator, Reader, Served, Services, check_match, etag
+from notifier.api.openapi import PREFIX
 from notifier.auth import Principal
 from notifier.documents import one_of
 from notifier.items import ITEMS
@@ -16,7 +17,7 @@ from notifier.preview import PreviewDocument, Supposed, preview
 from notifier.problems import Problem, not_found
 from notifier.rules import AlertConfigModel
 
-router = APIRouter(tags=["alert configuration"])
+router = APIRouter(prefix=PREFIX, tags=["alert configuration"])
 PoolId = Annotated[str, Path(examples=["default"])]
 JobId = Annotated[str, Path(examples=["job_01jdvw0c3k0000000000000000"])]
 Item = Annotated[str, *one_of(tuple(ITEMS)), Query(description="which alert item")]

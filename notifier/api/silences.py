@@ -7,13 +7,14 @@ from fastapi.responses import JSONResponse
 
 from notifier import silencebook, silences
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Reader, Served, answered
+from notifier.api.openapi import PREFIX
 from notifier.channels import own_scope
 from notifier.directory import check_scope
 from notifier.documents import Listed
 from notifier.idempotency import Answer, Call, once
 from notifier.silencebook import SilenceBody, SilenceDocument
 
-router = APIRouter(prefix="/silences", tags=["silences"])
+router = APIRouter(prefix=f"{PREFIX}/silences", tags=["silences"])
 Ident = Annotated[str, Path()]
 
 

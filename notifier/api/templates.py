@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from channels.registry import ADAPTERS
 from notifier import channels, usertemplates
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Reader, Served, answered
+from notifier.api.openapi import PREFIX
 from notifier.auth import Principal
 from notifier.clock import utcnow
 from notifier.directory import check_scope
@@ -21,7 +22,7 @@ from notifier.rendering import OwnWords, render, render_digest
 from notifier.samples import DIGEST, sample
 from notifier.usertemplates import TemplateBody, TemplateDocument
 
-router = APIRouter(prefix="/templates", tags=["templates"])
+router = APIRouter(prefix=f"{PREFIX}/templates", tags=["templates"])
 Ident = Annotated[str, Path()]
 USUAL = "dingtalk"
 

@@ -8,6 +8,7 @@ from pydantic import Field
 from sqlalchemy import select
 
 from notifier.api.deps import Admin, Asked, IdempotencyKey, Served, answered
+from notifier.api.openapi import PREFIX
 from notifier.auth import NewToken, Principal, Role, create_token
 from notifier.clock import utcnow
 from notifier.directory import check_scope
@@ -27,7 +28,7 @@ from notifier.model import Token
 from notifier.pages import page
 from notifier.problems import Problem, invalid, not_found
 
-router = APIRouter(prefix="/tokens", tags=["tokens"])
+router = APIRouter(prefix=f"{PREFIX}/tokens", tags=["tokens"])
 
 
 class TokenBody(Body):

@@ -2,13 +2,15 @@
 
 import random
 import time
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import OperationalError
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _FOLDER = Path(__file__).parent
 TRIES = 100
@@ -43,12 +45,30 @@ def migrate(engine: Engine) -> None:
 
 
 def _migrate(engine: Engine) -> None:
+    with engine.connect() as connection:
+        if not is_older(revision(connection)):
+            return
     with engine.execution_options(sqlite_begin="IMMEDIATE").begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _LOCK})
             connection.execute(text(f"set local lock_timeout = {LOCK_MS}"))
-        if not is_newer(revision(connection)):
-            command.upgrade(_config(connection), "head")
+        if is_older(revision(connection)):
+            _upgrade(connection)
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command  # noqa: PLC0415  slow, and seldom wanted
+
+    command.upgrade(_config(connection), "head")
+
+
+def _config(connection: Connection | None) -> "Config":
+    from alembic.config import Config  # noqa: PLC0415  as above
+
+    config = Config()
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
 
 
 def check_revision(engine: Engine) -> None:
@@ -82,15 +102,7 @@ def in_words(found: str | None) -> str:
     return f"at revision {found}, this program's is {head()}"
 
 
+@cache
 def head() -> str:
-    """The newest revision that this program knows."""
-    revision = ScriptDirectory.from_config(_config(None)).get_current_head()
-    assert revision is not None, "the migrations are part of the install"  # noqa: S101
-    return revision
-
-
-def _config(connection: Connection | None) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    return config
+    """The newest revision that this program knows: its file's name begins with it."""
+    return max(path.name[1:5] for path in (_FOLDER / "versions").glob("v[0-9]*_*.py"))

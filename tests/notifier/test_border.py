@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from notifier import problems
+from notifier.api.refusals import answers_problems
 from tests.conftest import wait_for
 
 CANARY = "hunter2"
@@ -22,7 +22,7 @@ CANARY = "hunter2"
 @pytest.fixture
 def app() -> FastAPI:
     app = FastAPI()
-    problems.install(app)
+    answers_problems(app)
 
     @app.get("/wrong")
     def wrong() -> None:

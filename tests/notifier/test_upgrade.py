@@ -86,6 +86,7 @@ def test_each_release_only_adds(engine: Engine) -> None:
             added = {name: must for name, (_, must) in after[table].items() if name not in columns}
             assert not any(added.values()), (revision, table, added)
         assert rules(engine, before) == obeyed, revision
+    assert revision == head()
 
 
 class OldRelease:
