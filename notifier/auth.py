@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, and_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, select, true
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from notifier.ids import new_id
@@ -18,6 +18,8 @@ from notifier.storage import Store
 
 PREFIX = "fct_"
 ADMIN_FILE = "admin.token"
+_TOKENS = Token.__table__
+_BY_HASH = select(_TOKENS).where(_TOKENS.c.sha256 == bindparam("sha256"))  # one read, at every request
 _SECRET_BYTES = 32  # 256 bits of chance: nothing to guess, so a plain SHA-256 keeps it
 
 
@@ -90,11 +92,11 @@ def create_token(session: Session, new: NewToken, now: datetime) -> tuple[Token,
     return row, plaintext
 
 
-def authenticate(session: Session, bearer: str, now: datetime) -> Principal | None:
+def authenticate(session: Session | Connection, bearer: str, now: datetime) -> Principal | None:
     """Whose token that is, or None. Looked up by its hash: timing tells nothing of any token."""
     if not bearer.startswith(PREFIX):
         return None
-    row = session.execute(select(Token).where(Token.sha256 == _hashed(bearer))).scalar_one_or_none()
+    row = session.execute(_BY_HASH, {"sha256": _hashed(bearer)}).first()
     if row is None or (row.expires_at is not None and row.expires_at <= now):
         return None
     return Principal(

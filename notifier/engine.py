@@ -73,7 +73,6 @@ class Engine:
     def start(self) -> None:
         with self._tools.store.write() as session:
             fill_meters(session, self._tools.box)
-        self._tools.writer.start()
         self._finisher.start()
         for thread in self._threads:
             thread.start()

@@ -8,6 +8,7 @@ import threading
 from datetime import datetime
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 _RANDOM_BITS = 80
 _lock = threading.Lock()
 _last = 0
@@ -30,4 +31,4 @@ def first_id(prefix: str, moment: datetime) -> str:
 
 
 def _written(prefix: str, value: int) -> str:
-    return f"{prefix}_" + "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
+    return f"{prefix}_" + "".join([_PAIRS[value >> shift & 1023] for shift in range(120, -1, -10)])

@@ -75,22 +75,36 @@ def put(
     session: Session, alert: Alert, told: Iterable[tuple[KnownChannel, Telling]], now: datetime
 ) -> list[Queued]:
     """The new ones: pending; held by a broken channel; or suppressed: kept back, or the channel disabled."""
-    rows = [_row(alert, channel, telling, now) for channel, telling in told]
+    common = _of_alert(alert, now)
+    rows = [{**common, **_of_channel(channel, telling, now)} for channel, telling in told]
     if rows:
         session.execute(_INSERT, rows)  # all at once, and no objects: of all writes this is the most frequent
     return [Queued(one["id"], one["channel"], one["state"], one["why"], one["shard"]) for one in rows]
 
 
-def _row(alert: Alert, channel: KnownChannel, telling: Telling, now: datetime) -> dict[str, Any]:
-    state, why = first_state(channel, telling)
+def _of_alert(alert: Alert, now: datetime) -> dict[str, Any]:
     return {
-        "id": new_id("dlv", now),
         "alert_id": alert.id,
         "event_id": alert.event_id,
         "job_id": alert.job_id,
         "job_name": alert.job_name,
         "pool": alert.pool,
         "queue": alert.queue,
+        "is_digest": False,
+        "order_key": f"job:{alert.job_id}" if alert.job_id else f"alert:{alert.id}",
+        "tries": 0,
+        "attempt_count": 0,
+        "created_at": now,
+        "mends": (),
+        "recipients": (),
+    }
+
+
+def _of_channel(channel: KnownChannel, telling: Telling, now: datetime) -> dict[str, Any]:
+    state, why = first_state(channel, telling)
+    begins_at = telling.not_before or now
+    return {
+        "id": new_id("dlv", now),
         "channel_id": channel.id,
         "channel": channel.name,
         "kind": channel.kind,
@@ -101,17 +115,10 @@ def _row(alert: Alert, channel: KnownChannel, telling: Telling, now: datetime) -
         "language": telling.language or channel.language or SERVERS_OWN,
         "timezone": channel.timezone or SERVERS_OWN,
         "trigger": telling.trigger,
-        "is_digest": False,
         "fallback": telling.fallback,
         "state": state,
         "why": why,
-        "order_key": f"job:{alert.job_id}" if alert.job_id else f"alert:{alert.id}",
         "shard": channel.shard,
-        "tries": 0,
-        "attempt_count": 0,
-        "created_at": now,
-        "next_attempt_at": (telling.not_before or now) if state == "pending" else None,
-        "expires_at": (telling.not_before or now) + adapter(channel.kind).expires_after,
-        "mends": (),
-        "recipients": (),
+        "next_attempt_at": begins_at if state == "pending" else None,
+        "expires_at": begins_at + adapter(channel.kind).expires_after,
     }

@@ -4,11 +4,12 @@
 instead of failing); `Store.read()` one that does not. Nothing commits but the end of the `with` block.
 """
 
+import json
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -30,6 +31,11 @@ _AFTER = "after"
 _LASTS = "lasts"
 IMMEDIATE = "IMMEDIATE"
 DEFAULT_TIMEZONE = "Asia/Shanghai"
+
+
+def _json(value: Any) -> str:
+    """Most of what is stored so is an empty list."""
+    return "[]" if value in ((), []) else json.dumps(value)
 
 
 class Instant(TypeDecorator[datetime]):
@@ -54,8 +60,12 @@ class Base(DeclarativeBase):
 def make_engine(url: str, *, pool_size: int = 10) -> Engine:
     """An engine with our pragmas. `url` is SQLAlchemy's (`sqlite:///…`, `postgresql+psycopg://…`)."""
     if make_url(url).get_backend_name() != "sqlite":
-        return create_engine(url, pool_size=pool_size, max_overflow=20, pool_pre_ping=True)
-    engine = create_engine(url, pool_size=pool_size, max_overflow=20, connect_args={"timeout": _BUSY_S})
+        return create_engine(
+            url, pool_size=pool_size, max_overflow=20, pool_pre_ping=True, json_serializer=_json
+        )
+    engine = create_engine(
+        url, pool_size=pool_size, max_overflow=20, connect_args={"timeout": _BUSY_S}, json_serializer=_json
+    )
 
     @event.listens_for(engine, "connect")
     def _pragmas(connection: Any, _record: Any) -> None:
@@ -127,8 +137,9 @@ class Store:
         with Session(engine, expire_on_commit=False, info=self._info) as session:
             with self._own_turn(), session.begin():
                 yield session
-            for say in session.info.get(_AFTER, ()):
-                say()
+            with suppress(OSError, ValueError):  # a closed stderr: what is kept is kept, said or not
+                for say in session.info.get(_AFTER, ()):
+                    say()
 
     @contextmanager
     def _own_turn(self) -> Iterator[None]:

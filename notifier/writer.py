@@ -1,15 +1,17 @@
-"""All small writes of one process, in one thread: what is ready together is committed together.
+"""All small writes of one process: what is ready together is committed together.
 
-64 senders that each wait for a commit of their own would queue for SQLite's one lock and its one disk.
+64 senders, or clients, that each wait for a commit of their own would queue for SQLite's one lock and its
+one disk.
 """
 
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from queue import SimpleQueue
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import structlog
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -17,7 +19,9 @@ from notifier.storage import Store
 
 T = TypeVar("T")
 MAX_BATCH = 100
+IDLE_S = 10.0  # after which a thread ends
 Work = Callable[[Session], Any]
+_PATIENCE = text("set local lock_timeout = '1s'")  # of many, for what one of them waits for
 
 log = structlog.get_logger()
 
@@ -25,19 +29,21 @@ log = structlog.get_logger()
 class Writer:
     """Runs functions of a session in shared transactions. Each sees the writes of those before it.
 
+    With several `threads`, for PostgreSQL, one that waits for another's lock does not keep all waiting.
+
     Attributes:
         turn: held while a transaction of ours is open; whoever writes by himself on SQLite takes it too,
             because waiting for SQLite's own lock means sleeping.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, threads: int = 1) -> None:
         self._store = store
-        self._queue: SimpleQueue[tuple[Work, Future[Any]] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._most = threads
+        self._threads: list[threading.Thread] = []
+        self._waiting: list[tuple[Work, Future[Any]]] = []
+        self._changed = threading.Condition()
+        self._is_closed = False
         self.turn = threading.Lock()
-
-    def start(self) -> None:
-        self._thread.start()
 
     def run(self, work: Callable[[Session], T], timeout_s: float | None = None) -> T:
         """Do `work` and wait for its commit. It may be called twice if the first commit failed.
@@ -45,50 +51,83 @@ class Writer:
         Raises:
             DBAPIError: the database did not take it.
         """
-        done: Future[T] = Future()
         # Nobody else is at it: in this very thread it is done sooner.
-        if self._queue.empty() and self.turn.acquire(blocking=False):
-            try:
-                self._commit([(work, done)])
-            finally:
-                self.turn.release()
-        else:
-            self._queue.put((work, done))
-        return done.result(timeout_s)
+        if self._waiting or not self.turn.acquire(blocking=False):
+            return self.submit(work).result(timeout_s)
+        done: Future[T] = Future()
+        try:
+            self._commit([(work, done)])
+        finally:
+            self.turn.release()
+        return done.result()
+
+    def submit(self, work: Callable[[Session], T]) -> Future[T]:
+        """Do `work` in another thread; done when that is committed."""
+        done: Future[T] = Future()
+        with self._changed:
+            self._waiting.append((work, done))
+            if len(self._threads) < self._most:
+                thread = threading.Thread(target=self._run, name="writer", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._changed.notify()
+        return done
 
     def close(self) -> None:
         """Finish what was handed over and end."""
-        self._queue.put(None)
-        self._thread.join()
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join()
 
     def _run(self) -> None:
-        while (first := self._queue.get()) is not None:
-            batch = [first]
-            while len(batch) < MAX_BATCH and not self._queue.empty():
-                more = self._queue.get()
-                if more is None:
-                    self._queue.put(None)  # for the next round
-                    break
-                batch.append(more)
-            with self.turn:
-                self._commit(batch)
+        while self._is_needed():
+            with self.turn if self._most == 1 else nullcontext():
+                self._commit(self._next())
 
-    def _commit(self, batch: list[tuple[Work, Future[Any]]]) -> None:
+    def _is_needed(self) -> bool:
+        """Whether there is something to do, as soon as there is."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_closed, IDLE_S)
+            if not self._waiting:
+                self._threads.remove(threading.current_thread())
+            return bool(self._waiting)
+
+    def _next(self) -> list[tuple[Work, Future[Any]]]:
+        """All that is there, but what nobody waits for any more."""
+        with self._changed:
+            batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
+        return [(work, done) for work, done in batch if done.set_running_or_notify_cancel()]
+
+    def _commit(self, batch: list[tuple[Work, Future[Any]]], *, is_second: bool = False) -> None:
+        results: list[Any] = []
         try:
-            with self._store.write() as session:
-                results = [work(session) for work, _ in batch]
+            if batch:
+                with self._store.write() as session:
+                    if len(batch) > 1 and self._store.is_postgres:
+                        session.execute(_PATIENCE)
+                    for work, _ in batch:
+                        results.append(work(session))
         except Exception as error:  # noqa: BLE001  a border: whoever waits gets the error, the thread lives
-            self._blame(batch, error)
+            self._blame(batch, error, len(results), is_second=is_second)
             return
         for (_, done), result in zip(batch, results, strict=True):
             done.set_result(result)
 
-    def _blame(self, batch: list[tuple[Work, Future[Any]]], error: Exception) -> None:
-        """One that fails must not fail the others: each is tried by itself."""
+    def _blame(
+        self, batch: list[tuple[Work, Future[Any]]], error: Exception, at: int, *, is_second: bool
+    ) -> None:
+        """One that fails must not fail the others: it is tried again by itself, after them."""
         if len(batch) == 1:
             batch[0][1].set_exception(error)
             return
-        kind = type(error.orig if isinstance(error, DBAPIError) else error).__name__
-        log.warning("writes_are_tried_one_by_one", count=len(batch), why=kind)
-        for one in batch:
-            self._commit([one])
+        if isinstance(error, DBAPIError):
+            log.warning("writes_are_tried_again", count=len(batch), why=type(error.orig).__name__)
+        if is_second or at == len(batch):
+            for one in batch:
+                self._commit([one])
+        else:
+            self._commit([*batch[:at], *batch[at + 1 :]], is_second=True)
+            self._commit([batch[at]])

@@ -1,5 +1,6 @@
 """`/alerts`: alerts from outside, the list of all, and the word of whoever takes one on."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -54,27 +55,31 @@ class Wanted:
 
 
 @router.post("", status_code=202, response_model=PublishedDocument, openapi_extra=ALSO_EVENTS)
-def publish_alert(
+async def publish_alert(
     body: AlertBody, principal: Publisher, services: Served, key: IdempotencyKey = None
 ) -> JSONResponse:
     """Once this is answered, the alert and its deliveries are kept and will be told. CloudEvents too."""
     check_body(body)
-    rung: set[int] = set()
-    with services.store.write() as session:
+
+    def write(session: Session) -> tuple[Answer, set[int]]:
         now = services.store.now(session)
-        call = Call(principal.token_id, key, "/alerts", body.model_dump(mode="json"), now)
+        shards: set[int] = set()
 
         def work() -> Answer:
             published = _published(session, services.directory, principal, body, now)
-            rung.update(published.shards)
+            shards.update(published.shards)
             shown = PublishedDocument(
                 id=published.alert_id, deliveries=list(published.delivery_ids), why=published.why
             )
             return Answer(202, shown.model_dump(mode="json"))
 
-        answer = once(session, services.box, call, work)
-    faultpoints.hit("committed")
-    services.bell.ring(services.store, rung)
+        asked = None if key is None else body.model_dump(mode="json")
+        return once(session, services.box, Call(principal.token_id, key, "/alerts", asked, now), work), shards
+
+    answer, shards = await asyncio.wrap_future(services.writer.submit(write))
+    if faultpoints.is_armed("committed"):
+        await asyncio.to_thread(faultpoints.hit, "committed")
+    services.bell.ring(services.store, shards)
     return answered(answer)
 
 

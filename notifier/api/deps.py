@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, Protocol
 
 from fastapi import Depends, Header, Query, Request, Security
@@ -19,6 +20,9 @@ from notifier.problems import Problem
 from notifier.secretbox import SecretBox
 from notifier.settings import Settings
 from notifier.storage import Store
+from notifier.writer import Writer
+
+THREADS = 4  # that write to PostgreSQL
 
 
 class Rings(Protocol):
@@ -38,6 +42,11 @@ class Services:
     network: Network
     directory: Directory = field(default_factory=Standalone)
 
+    @cached_property
+    def writer(self) -> Writer:
+        """For what many clients post at once."""
+        return Writer(self.store, THREADS if self.store.is_postgres else 1)
+
 
 async def _services(request: Request) -> Services:  # not async, it would cost a change of threads
     services: Services = request.app.state.services
@@ -53,8 +62,8 @@ def _principal(
 ) -> Principal:
     found = None
     if given is not None:
-        with services.store.read() as session:
-            found = authenticate(session, given.credentials, utcnow())
+        with services.store.engine.connect() as connection:
+            found = authenticate(connection, given.credentials, utcnow())
     if found is None:
         raise Problem(
             401,

@@ -8,11 +8,13 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from notifier.api.deps import Services
 from notifier.directory import KnownJob, Standalone
 from notifier.model import AlertConfig
+from tests.conftest import wait_for
 
 As = Callable[..., httpx.Client]
 ONE_ENGINE = pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)  # refused by no database
@@ -335,3 +337,26 @@ def test_rules_that_cannot_be_read_any_more_tell_all_the_same(
     assert kept.json()["rules"][0]["quiet_hours"] is None
     assert admin.put("/pools/default/alerts", json=kept.json()).status_code == 200
     assert accepted(admin)["why"] == ""
+
+
+@ONE_ENGINE
+def test_what_is_posted_together_is_committed_together_and_a_mistake_is_its_own_alone(
+    app: FastAPI, as_: As, ding: str
+) -> None:
+    services: Services = app.state.services
+    publishers = [as_("publisher") for _ in range(4)]
+    commits: list[object] = []
+    event.listen(services.store.engine, "commit", lambda _: commits.append(None))
+    names = [ding, ding, "nobody", ding]
+    with ThreadPoolExecutor(len(names)) as pool:
+        with services.writer.turn:
+            asked = [
+                pool.submit(post, client, channels=[name])
+                for client, name in zip(publishers, names, strict=True)
+            ]
+            wait_for(lambda: len(services.writer._waiting) == len(names))
+            commits.clear()
+        answers = [one.result(30) for one in asked]
+    assert ([one.status_code for one in answers], len(commits)) == ([202, 202, 422, 202], 1)
+    told = [one.json()["deliveries"] for one in answers if one.status_code == 202]
+    assert sorted(row["id"] for row in deliveries(as_(), channel=ding)) == sorted(one for (one,) in told)

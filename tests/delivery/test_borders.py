@@ -34,7 +34,6 @@ def test_an_outcome_that_the_database_cannot_take_is_settled_by_itself_at_once(h
     settled = threading.Event()
     writer = Writer(house.store)
     finisher = Finisher(house.store, writer, lambda _shards: None)
-    writer.start()
     finisher.start()
     began = time.monotonic()
     finisher.put(_told(house, one, settled, mends=[object()]))

@@ -27,7 +27,6 @@ def claimed(house: "House") -> list[Task]:
 
 def beginner(house: "House") -> Beginner:
     tools = house.tools()
-    tools.writer.start()
     return Beginner(tools.store, tools.writer, tools.box, tools.settings)
 
 

@@ -1,6 +1,7 @@
 """Clients of the ingest route, and what Alertmanager posts, for the tests of it."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ XID = {"alertname": "GPUXidError", "severity": "critical", "Hostname": "node-2",
 @pytest.fixture
 def as_(world: World, services: Services) -> Iterator[As]:
     app = FastAPI()
-    mount_notifier(app, Services(**{**vars(services), "directory": Jobs()}))
+    mount_notifier(app, replace(services, directory=Jobs()))
     mount_master(app, world.controller)
     clients: list[TestClient] = []
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ NOBODY = "job_00000000000000000000000000"
 def as_(world: World, services: Services) -> Iterator[As]:
     """`as_("viewer", "pool/queue")` is a client with a token of that role and scope."""
     app = FastAPI()
-    mount_notifier(app, Services(**{**vars(services), "directory": Jobs()}))
+    mount_notifier(app, replace(services, directory=Jobs()))
     mount_master(app, world.controller)
     clients: list[TestClient] = []
 

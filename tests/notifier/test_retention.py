@@ -162,7 +162,6 @@ def test_one_of_several_keeps_house(store: Store) -> None:
 def test_a_worker_keeps_house_by_itself(store: Store, log: Log, database_url: str) -> None:
     old, young = log.add(1, OLD), log.add(2, YOUNG)
     writer = Writer(store)
-    writer.start()
     keeper = Housekeeper(store, writer, Settings(_env_file=None, database_url=database_url))
     keeper.start()
     try:

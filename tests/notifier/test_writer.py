@@ -2,11 +2,13 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
-from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import event, text
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
 from notifier.storage import Store
@@ -16,9 +18,15 @@ from notifier.writer import Writer
 @pytest.fixture
 def writer(store: Store) -> Iterator[Writer]:
     found = Writer(store)
-    found.start()
     yield found
     found.close()
+
+
+@pytest.fixture
+def commits(store: Store) -> list[str]:
+    found: list[str] = []
+    event.listen(store.engine, "commit", lambda _: found.append("commit"))
+    return found
 
 
 def note(session: Session, key: str) -> str:
@@ -46,9 +54,8 @@ def together(store: Store, keys: list[str]) -> list[object]:
     with writer.turn:
         for thread in threads:
             thread.start()
-        while writer._queue.qsize() < len(keys):
+        while len(writer._waiting) < len(keys):
             time.sleep(0.001)
-    writer.start()
     for thread in threads:
         thread.join()
     writer.close()
@@ -72,14 +79,67 @@ def test_one_that_fails_fails_alone(store: Store) -> None:
     assert noted(store) == 3
 
 
+def test_who_is_refused_is_tried_again_after_the_others_and_those_are_committed_together(
+    store: Store, commits: list[str]
+) -> None:
+    """`refuse` is what a client's mistake looks like: found when something was written already."""
+    writer, tried = Writer(store), Counter[str]()
+
+    def refuse(session: Session) -> None:
+        tried["refused"] += 1
+        note(session, "half")
+        raise LookupError
+
+    with writer.turn:
+        good = [writer.submit(partial(note, key=key)) for key in ("a", "b")]
+        bad = writer.submit(refuse)
+        good.append(writer.submit(partial(note, key="c")))
+    assert [one.result(10) for one in good] == ["a", "b", "c"]
+    assert isinstance(bad.exception(10), LookupError)
+    assert (len(commits), tried["refused"], noted(store)) == (1, 2, 3)
+    writer.close()
+
+
+def test_what_nobody_waits_for_any_more_is_not_done(store: Store) -> None:
+    writer = Writer(store)
+    with writer.turn:
+        left = writer.submit(partial(note, key="a"))
+        assert left.cancel()
+    assert writer.submit(partial(note, key="b")).result(10) == "b"
+    assert noted(store) == 1
+    writer.close()
+
+
+@pytest.mark.parametrize("engine_name", ["postgres"], indirect=True)
+def test_one_that_waits_for_anothers_lock_keeps_nobody_else_waiting(store: Store) -> None:
+    writer = Writer(store, threads=2)
+    with store.write() as session:
+        note(session, "held")
+        waits = [writer.submit(partial(note, key=key)) for key in ("held", "held")]
+        assert [writer.submit(partial(note, key=key)).result(10) for key in ("a", "b")] == ["a", "b"]
+        assert not any(one.done() for one in waits)
+    assert all(isinstance(one.exception(10), IntegrityError) for one in waits)
+    writer.close()
+
+
+def test_an_idle_thread_ends_and_another_takes_over(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("notifier.writer.IDLE_S", 0.01)
+    writer = Writer(store)
+    for key in ("a", "b"):
+        assert writer.submit(partial(note, key=key)).result(10) == key
+        for thread in list(writer._threads):
+            thread.join(10)
+        assert not writer._threads
+    assert noted(store) == 2
+
+
 def test_close_finishes_what_was_handed_over(store: Store) -> None:
     writer = Writer(store)
     with writer.turn:
         waiting = threading.Thread(target=lambda: writer.run(lambda session: note(session, "last")))
         waiting.start()
-        while writer._queue.empty():
+        while not writer._waiting:
             time.sleep(0.001)
-    writer.start()
     writer.close()
     waiting.join()
     assert noted(store) == 1
