@@ -11,6 +11,9 @@ LIST, BITS = 0, 1
 MANY = 128  # so many are no list any more
 _EMPTY = bytes([LIST])
 
+# What is laid over each other: bits, or numbers in their order. False when nothing is in it.
+Set = int | list[int]
+
 
 def packed(positions: Iterable[int]) -> bytes:
     found = sorted(set(positions))
@@ -46,17 +49,33 @@ def without(data: bytes, position: int) -> bytes | None:
 
 def common(sets: Sequence[bytes]) -> Iterator[int]:
     """Those that are in all of them, the highest first."""
-    few = sorted((one for one in sets if one[0] == LIST), key=len)
-    many = [one for one in sets if one[0] == BITS]
-    if not few:
-        bits = int.from_bytes(many[0][1:], "little")
-        for other in many[1:]:
-            bits &= int.from_bytes(other[1:], "little")
-        return _of(bits)
-    found = set(_numbers(few[0]))
-    for other in few[1:]:
-        found.intersection_update(_numbers(other))
-    return iter(sorted((one for one in found if all(_has(bits, one) for bits in many)), reverse=True))
+    few_first = sorted(sets, key=len)
+    found = opened(few_first[0])
+    for other in few_first[1:]:
+        found = meeting(found, other)
+    return falling(found)
+
+
+def opened(data: bytes) -> Set:
+    return int.from_bytes(data[1:], "little") if data[0] == BITS else _numbers(data).tolist()
+
+
+def meeting(found: Set, data: bytes) -> Set:
+    """Those of `found` that are in `data` too."""
+    if data[0] == BITS:
+        if isinstance(found, int):
+            return found & int.from_bytes(data[1:], "little")
+        size = len(data) - 1
+        return [one for one in found if one >> 3 < size and data[(one >> 3) + 1] >> (one & 7) & 1]
+    if isinstance(found, int):
+        return [one for one in _numbers(data) if found >> one & 1]
+    both = set(_numbers(data))
+    return [one for one in found if one in both]
+
+
+def falling(found: Set) -> Iterator[int]:
+    """The highest first."""
+    return _of(found) if isinstance(found, int) else reversed(found)
 
 
 def descending(data: bytes) -> Iterator[int]:
@@ -68,11 +87,6 @@ def _numbers(data: bytes) -> "array[int]":
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers
-
-
-def _has(bits: bytes, position: int) -> bool:
-    place = (position >> 3) + 1
-    return place < len(bits) and bits[place] >> (position & 7) & 1 == 1
 
 
 def _of(bits: int) -> Iterator[int]:

@@ -91,7 +91,8 @@ def resend_all(
         Problem: what `deliveries.rows_of` says of the filters.
     """
     found = rows_of(session, principal, filters, Ask(MOST, cursor))
-    chosen, skipped = _chosen(session, found.rows)
+    whole = select(Delivery).where(Delivery.id.in_([row.id for row in found.rows]))
+    chosen, skipped = _chosen(session, session.scalars(whole.order_by(Delivery.id.desc())).all())
     sent = [] if dry_run else [again(session, row, channel, now) for row, channel in chosen]
     shown = [row.id for row, _ in chosen] if dry_run else [row.id for row in sent]
     document = BulkResendDocument(

@@ -10,4 +10,5 @@ def utcnow() -> datetime:
 
 def rfc3339(moment: datetime) -> str:
     """`2026-11-29T03:12:41.120Z`: how every time leaves the API."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return f"{utc.isoformat(timespec='milliseconds')[:-6]}Z"

@@ -1,24 +1,29 @@
 """The delivery log: what was told to whom, and where it was not, why; found by filters and words."""
 
+import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import ColumnElement, Select, select
+from sqlalchemy import ColumnElement, Row, Select, select
 from sqlalchemy.orm import Session
 
 from notifier.auth import Principal
 from notifier.deliverydocuments import (
+    COLUMNS,
+    ROW,
     AttemptDocument,
     DeliveryDocument,
     FullDeliveryDocument,
+    as_json,
     documents,
     full,
 )
 from notifier.documents import Listed
 from notifier.ids import first_id
 from notifier.model import Delivery
-from notifier.pages import Ask, Page, after, cursor_of, page
+from notifier.pages import Ask, Page, after, cursor_of, cut, upto
 from notifier.problems import invalid, not_found
 from notifier.searching import Sought, Span
 from notifier.searching import find as sought_out
@@ -34,11 +39,12 @@ __all__ = [
     "find",
     "full",
     "listed",
+    "listed_as_json",
     "rows_of",
 ]
 
 _ID = re.compile("(dlv|alr|evt|job)_[0-9a-z]{26}")
-_SKEW = timedelta(hours=1)  # by how much an id may run ahead of created_at: a clock was set back
+_SKEW = timedelta(seconds=5)  # by how much an id may run ahead of created_at: a clock was set back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,20 +81,28 @@ def listed(session: Session, principal: Principal, filters: Filters, ask: Ask) -
     return Listed(items=documents(session, found.rows), next_cursor=found.next_cursor)
 
 
-def rows_of(session: Session, principal: Principal, filters: Filters, ask: Ask) -> Page[Delivery]:
-    """The same as rows.
+def listed_as_json(session: Session, principal: Principal, filters: Filters, ask: Ask) -> str:
+    """The same as it is answered."""
+    found = rows_of(session, principal, filters, ask)
+    items = ",".join(as_json(session, found.rows))
+    return f'{{"items":[{items}],"next_cursor":{json.dumps(found.next_cursor)}}}'
+
+
+def rows_of(session: Session, principal: Principal, filters: Filters, ask: Ask) -> Page[Row[Any]]:
+    """The same as rows of `COLUMNS`.
 
     Raises:
         Problem: `q` has no word in it, or the cursor is none of ours.
     """
     asked = _question(filters.q)
-    rows = _narrowed(select(Delivery).where(principal.only(Delivery.pool, Delivery.queue)), filters)
+    rows = _narrowed(select(*COLUMNS).where(principal.only(ROW.pool, ROW.queue)), filters)
     for kind, one in asked.ids:
         rows = rows.where(_is(session, kind, one))
     is_few = bool(asked.ids or filters.alert or filters.event)
     terms = frozenset() if is_few else _terms(principal, filters)
-    if asked.question is None and len(terms) <= 1 and (principal.pool is None or not terms):
-        return page(session, rows, Delivery.id, ask)
+    has_index = not terms or (len(terms) == 1 and (principal.pool is None or principal.queue is not None))
+    if asked.question is None and has_index:  # of the database's own
+        return cut(session.execute(upto(rows, ROW.id, ask)).all(), ROW.id, ask)
     if asked.question is not None and not is_few:
         terms |= {word_term(one) for one in asked.question.terms}
     sought = Sought(rows, terms, lambda row: _fits(row, principal, filters), asked.question)
@@ -108,17 +122,17 @@ def _terms(principal: Principal, filters: Filters) -> frozenset[bytes]:
     return frozenset(filter_term(name, value) for name, value in named.items() if value is not None)
 
 
-def _narrowed(rows: Select[Delivery], filters: Filters) -> Select[Delivery]:
-    rows = rows.where(*(getattr(Delivery, name) == value for name, value in _equal(filters).items()))
+def _narrowed(rows: Select[Any], filters: Filters) -> Select[Any]:
+    rows = rows.where(*(getattr(ROW, name) == value for name, value in _equal(filters).items()))
     if filters.since is not None:
-        rows = rows.where(Delivery.created_at >= filters.since, Delivery.id >= first_id("dlv", filters.since))
+        rows = rows.where(ROW.created_at >= filters.since, ROW.id >= first_id("dlv", filters.since))
     if filters.until is not None:
         last = first_id("dlv", filters.until + _SKEW)
-        rows = rows.where(Delivery.created_at < filters.until, Delivery.id < last)
+        rows = rows.where(ROW.created_at < filters.until, ROW.id < last)
     return rows
 
 
-def _fits(row: Delivery, principal: Principal, filters: Filters) -> bool:
+def _fits(row: Row[Any], principal: Principal, filters: Filters) -> bool:
     """The same of a row that is there: a database that looks for it by id is not to be tempted by others."""
     return (
         principal.covers(row.pool, row.queue)
@@ -163,7 +177,9 @@ def _question(q: str | None) -> _Asked:
 
 
 def _is(session: Session, kind: str, one: str) -> ColumnElement[bool]:
-    columns = {"alr": Delivery.alert_id, "evt": Delivery.event_id, "job": Delivery.job_id}
+    columns = {"alr": ROW.alert_id, "evt": ROW.event_id, "job": ROW.job_id}
     if kind in columns:
-        return columns[kind] == one
-    return Delivery.id.in_([one, *session.scalars(select(Delivery.id).where(Delivery.merged_into == one))])
+        named: ColumnElement[bool] = columns[kind] == one
+    else:
+        named = ROW.id.in_([one, *session.scalars(select(ROW.id).where(ROW.merged_into == one))])
+    return named

@@ -1,5 +1,6 @@
 """Rows of the delivery log as the documents that the API answers."""
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -9,8 +10,20 @@ from pydantic import Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from notifier.clock import rfc3339
 from notifier.documents import Document, Moment, scope_of
 from notifier.model import Alert, Attempt, Delivery
+
+ROW: Any = Delivery.__table__.c  # not as objects: a page takes half the time
+# What a `DeliveryDocument` is made from.
+COLUMNS = (
+    ROW.id, ROW.alert_id, ROW.event_id, ROW.job_id, ROW.job_name, ROW.pool, ROW.queue, ROW.channel, ROW.kind,
+    ROW.item, ROW["items"], ROW.severity, ROW.status, ROW.trigger, ROW.state, ROW.attempt_count, ROW.message,
+    ROW.created_at, ROW.first_attempt_at, ROW.delivered_at, ROW.next_attempt_at, ROW.expires_at,
+    ROW.error_code, ROW.error_message, ROW.error_permanent, ROW.recipients, ROW.provider_message_id,
+    ROW.merged_into, ROW.is_digest, ROW.why,
+)  # fmt: skip
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=rfc3339)
 
 
 class ErrorDocument(Document):
@@ -129,7 +142,17 @@ class FullDeliveryDocument(DeliveryDocument):
     attempts: list[AttemptDocument]
 
 
-def documents(session: Session, rows: Sequence[Delivery]) -> list[DeliveryDocument]:
+def documents(session: Session, rows: Sequence[Any]) -> list[DeliveryDocument]:
+    """Of deliveries, or rows of `COLUMNS`."""
+    return [DeliveryDocument(**one) for one in _plain(session, rows)]
+
+
+def as_json(session: Session, rows: Sequence[Any]) -> list[str]:
+    """The same documents as texts, without the detour: a page takes a third of the time."""
+    return [_JSON.encode(one) for one in _plain(session, rows)]
+
+
+def _plain(session: Session, rows: Sequence[Any]) -> list[dict[str, Any]]:
     members = _members(session, [row.id for row in rows if row.is_digest])
     untried = {row.alert_id for row in rows if row.message is None and row.attempt_count == 0}
     alerts = session.execute(select(Alert.id, Alert.title).where(Alert.id.in_(untried))) if untried else ()
@@ -139,13 +162,13 @@ def documents(session: Session, rows: Sequence[Delivery]) -> list[DeliveryDocume
 
 def full(session: Session, row: Delivery) -> FullDeliveryDocument:
     """With the message as rendered for the last try, and every attempt."""
-    (short,) = documents(session, [row])
+    (short,) = _plain(session, [row])
     attempts = session.scalars(
         select(Attempt).where(Attempt.delivery_id == row.id).order_by(Attempt.n, Attempt.part, Attempt.id)
     ).all()
     repeats = session.scalar(select(Alert.repeats).where(Alert.id == row.alert_id)) or 0
     return FullDeliveryDocument(
-        **short.model_dump(),
+        **short,
         message=_message(row),
         steps=_steps(row, attempts),
         repeats=repeats,
@@ -178,45 +201,45 @@ def _members(session: Session, digests: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _document(row: Delivery, members: list[str] | None, alert_title: str) -> DeliveryDocument:
-    return DeliveryDocument(
-        id=row.id,
-        alert_id=row.alert_id,
-        event_id=row.event_id,
-        job_id=row.job_id,
-        job_name=row.job_name,
-        scope=scope_of(row.pool, row.queue),
-        channel=row.channel,
-        kind=row.kind,
-        item=row.item,
-        items=row.items,
-        severity=row.severity,
-        status=row.status,
-        trigger=row.trigger,
-        state=row.state,
-        attempt_count=row.attempt_count,
-        title=alert_title if row.message is None else row.message.get("title", ""),
-        created_at=row.created_at,
-        first_attempt_at=row.first_attempt_at,
-        delivered_at=row.delivered_at,
-        latency_s=_seconds(row.created_at, row.delivered_at),
-        next_attempt_at=row.next_attempt_at,
-        expires_at=row.expires_at,
-        error=_error(row),
-        recipients=_recipients(row.recipients),
-        provider_message_id=row.provider_message_id,
-        merged_into=row.merged_into,
-        digest_of=(members or []) if row.is_digest else None,
-        why=row.why,
-    )
+def _document(row: Any, members: list[str] | None, alert_title: str) -> dict[str, Any]:
+    """Fields of a `DeliveryDocument`, in their order."""
+    return {
+        "id": row.id,
+        "alert_id": row.alert_id,
+        "event_id": row.event_id,
+        "job_id": row.job_id,
+        "job_name": row.job_name,
+        "scope": scope_of(row.pool, row.queue),
+        "channel": row.channel,
+        "kind": row.kind,
+        "item": row.item,
+        "items": row.items,
+        "severity": row.severity,
+        "status": row.status,
+        "trigger": row.trigger,
+        "state": row.state,
+        "attempt_count": row.attempt_count,
+        "title": alert_title if row.message is None else row.message.get("title", ""),
+        "created_at": row.created_at,
+        "first_attempt_at": row.first_attempt_at,
+        "delivered_at": row.delivered_at,
+        "latency_s": _seconds(row.created_at, row.delivered_at),
+        "next_attempt_at": row.next_attempt_at,
+        "expires_at": row.expires_at,
+        "error": _error(row),
+        "recipients": [_recipient(one) for one in row.recipients],
+        "provider_message_id": row.provider_message_id,
+        "merged_into": row.merged_into,
+        "digest_of": (members or []) if row.is_digest else None,
+        "why": row.why,
+    }
 
 
-def _error(row: Delivery) -> ErrorDocument | None:
+def _error(row: Any) -> dict[str, Any] | None:
     if row.error_code is None and row.error_message is None:
         return None
-    return ErrorDocument(
-        code=row.error_code, message=row.error_message or "", permanent=bool(row.error_permanent)
-    )
+    permanent = bool(row.error_permanent)
+    return {"code": row.error_code, "message": row.error_message or "", "permanent": permanent}
 
 
 def _message(row: Delivery) -> MessageDocument | None:
@@ -228,13 +251,9 @@ def _message(row: Delivery) -> MessageDocument | None:
     return TemplatedMessageDocument(**shown, params=params) if params else MessageDocument(**shown)
 
 
-def _recipients(rows: Sequence[Mapping[str, Any]]) -> Recipients:
-    return [
-        SentRecipientDocument(**one)
-        if one.get("message_id")
-        else RecipientDocument(to=one["to"], outcome=one["outcome"], code=one["code"])
-        for one in rows
-    ]
+def _recipient(one: Mapping[str, Any]) -> Any:
+    names = ("to", "outcome", "code", "message_id") if one.get("message_id") else ("to", "outcome", "code")
+    return {name: one[name] for name in names}
 
 
 def _attempt(row: Attempt) -> AttemptDocument:
@@ -252,7 +271,7 @@ def _attempt(row: Attempt) -> AttemptDocument:
         provider_code=row.provider_code,
         provider_message=row.provider_message,
         possible_duplicate=row.possible_duplicate,
-        recipients=_recipients(row.recipients),
+        recipients=[_recipient(one) for one in row.recipients],
         request=row.request,
         response=row.response,
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from notifier.auth import Principal
 from notifier.deliveries import Filters, rows_of
-from notifier.deliverydocuments import DeliveryDocument, documents
+from notifier.deliverydocuments import DeliveryDocument, as_json
 from notifier.pages import MAX_LIMIT, Ask
 from notifier.storage import Store
 
@@ -38,29 +38,27 @@ def exported(store: Store, principal: Principal, filters: Filters, how: Format) 
     return _lines(everything) if how is Format.NDJSON else _table(everything)
 
 
-def _batches(store: Store, principal: Principal, filters: Filters) -> Iterator[Sequence[DeliveryDocument]]:
+def _batches(store: Store, principal: Principal, filters: Filters) -> Iterator[Sequence[str]]:
     cursor: str | None = None
     while True:
         with store.read() as session:
             found = rows_of(session, principal, filters, Ask(MAX_LIMIT, cursor))
-            some = documents(session, found.rows)
+            some = as_json(session, found.rows)
         yield some
         cursor = found.next_cursor
         if cursor is None:
             return
 
 
-def _lines(batches: Iterator[Sequence[DeliveryDocument]]) -> Iterator[str]:
+def _lines(batches: Iterator[Sequence[str]]) -> Iterator[str]:
     for batch in batches:
-        yield "".join(f"{one.model_dump_json()}\n" for one in batch)
+        yield "".join(f"{one}\n" for one in batch)
 
 
-def _table(batches: Iterator[Sequence[DeliveryDocument]]) -> Iterator[str]:
+def _table(batches: Iterator[Sequence[str]]) -> Iterator[str]:
     yield _rows([COLUMNS])
     for batch in batches:
-        yield _rows(
-            [[cell(one[name]) for name in COLUMNS] for one in (row.model_dump(mode="json") for row in batch)]
-        )
+        yield _rows([[cell(one[name]) for name in COLUMNS] for one in map(json.loads, batch)])
 
 
 def cell(value: Any) -> str:

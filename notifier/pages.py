@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Select
 from sqlalchemy.orm import InstrumentedAttribute, Session
@@ -17,6 +17,7 @@ MAX_LIMIT = 500
 _ID = re.compile(r"[a-z]{2,8}_[0-9a-z]{26}")
 
 Row = TypeVar("Row")
+Narrowed = TypeVar("Narrowed", bound=Select[Any])
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,17 @@ def page(session: Session, rows: Select[Row], key: InstrumentedAttribute[str], a
     Raises:
         Problem: the cursor is none of ours.
     """
+    return cut(session.scalars(upto(rows, key, ask)).all(), key, ask)
+
+
+def upto(rows: Narrowed, key: InstrumentedAttribute[str], ask: Ask) -> Narrowed:
+    """Those of the page and one more, by which `cut` knows whether there is a next one."""
     if ask.cursor is not None:
         rows = rows.where(key < after(ask.cursor))
-    found = session.scalars(rows.order_by(key.desc()).limit(ask.limit + 1)).all()
+    return rows.order_by(key.desc()).limit(ask.limit + 1)
+
+
+def cut(found: Sequence[Row], key: InstrumentedAttribute[str], ask: Ask) -> Page[Row]:
     if len(found) <= ask.limit:
         return Page(found, None)
     kept = found[: ask.limit]

@@ -30,6 +30,7 @@ _ZONE = "zone"
 _AFTER = "after"
 _LASTS = "lasts"
 IMMEDIATE = "IMMEDIATE"
+BINARY = {"binary": True}  # of a statement: PostgreSQL is to send bytes and numbers as they are, not as text
 DEFAULT_TIMEZONE = "Asia/Shanghai"
 
 
@@ -60,9 +61,12 @@ class Base(DeclarativeBase):
 def make_engine(url: str, *, pool_size: int = 10) -> Engine:
     """An engine with our pragmas. `url` is SQLAlchemy's (`sqlite:///…`, `postgresql+psycopg://…`)."""
     if make_url(url).get_backend_name() != "sqlite":
-        return create_engine(
-            url, pool_size=pool_size, max_overflow=20, pool_pre_ping=True, json_serializer=_json
-        )
+        engine = create_engine(
+            url, pool_size=pool_size, max_overflow=20, pool_pre_ping=True, json_serializer=_json,
+            json_deserializer=_parsed,
+        )  # fmt: skip
+        event.listen(engine, "before_cursor_execute", _binary)
+        return engine
     engine = create_engine(
         url, pool_size=pool_size, max_overflow=20, connect_args={"timeout": _BUSY_S}, json_serializer=_json
     )
@@ -84,6 +88,18 @@ def make_engine(url: str, *, pool_size: int = 10) -> Engine:
             connection.exec_driver_sql(f"BEGIN {mode}")
 
     return engine
+
+
+def _parsed(data: bytes) -> Any:
+    """Most are empty."""
+    return [] if data == b"[]" else json.loads(data.decode())
+
+
+def _binary(
+    _connection: Connection, cursor: Any, _statement: str, _values: Any, context: Any, _many: bool
+) -> None:
+    if context.execution_options.get("binary"):
+        cursor.format = 1
 
 
 def _begin_writing(connection: Connection) -> None:

@@ -35,7 +35,7 @@ EXPORTED: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _filters(  # noqa: PLR0913, PLR0917  FastAPI reads the query's parameters off this signature
+async def _filters(  # noqa: PLR0913, PLR0917  FastAPI reads the query's parameters off this signature
     job: _Text = None,
     event: _Text = None,
     alert: _Text = None,
@@ -69,8 +69,8 @@ def list_deliveries(
     principal: Reader, services: Served, filters: Annotated[Filters, Depends(_filters)], ask: Asked
 ) -> Response:
     with services.store.read() as session:
-        found = deliveries.listed(session, principal, filters, ask)
-    return Response(found.model_dump_json(), media_type="application/json")  # as it is: twice as quick
+        text = deliveries.listed_as_json(session, principal, filters, ask)
+    return Response(text, media_type="application/json")
 
 
 @router.get("/export", response_class=StreamingResponse, responses=EXPORTED)

@@ -1,5 +1,6 @@
 """The delivery log: every field of the contract, every filter, pages without gaps, resend by a person."""
 
+import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from notifier.api.deps import Services
 from notifier.clock import rfc3339, utcnow
 from notifier.ids import new_id
 from notifier.model import Alert, Attempt, Channel, Delivery
+from tests.api.logbook import id_of
 
 As = Callable[..., httpx.Client]
 NOW = utcnow().replace(microsecond=0) - timedelta(minutes=5)
@@ -81,11 +83,13 @@ def channel(services: Services) -> Channel:
 def add(services: Services, channel: Channel) -> Callable[..., str]:
     """`add(state="failed")` puts a delivery with these columns into the log, `minutes` after NOW."""
 
+    number = itertools.count()
+
     def delivery(minutes: float = 0, **columns: Any) -> str:
         now = NOW + timedelta(minutes=minutes)
         row = Delivery(
             **{
-                "id": new_id("dlv", now),
+                "id": id_of("dlv", now, next(number)),
                 "pool": "default",
                 "queue": "",
                 "channel_id": channel.id,

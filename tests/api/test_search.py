@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import delete, select
 
-from notifier import indexing, searching
+from notifier import indexing, meeting
 from notifier.api.deps import Services
 from notifier.clock import utcnow
 from notifier.ids import new_id
@@ -24,8 +24,8 @@ As = Callable[..., httpx.Client]
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks so small that a test fills several."""
     monkeypatch.setattr(indexing, "FULL", 7)
-    monkeypatch.setattr(searching, "FIRST", 1)
-    monkeypatch.setattr(searching, "GROWS", 2)
+    monkeypatch.setattr(meeting, "FIRST", 1)
+    monkeypatch.setattr(meeting, "GROWS", 2)
 
 
 @pytest.fixture
@@ -190,7 +190,6 @@ def test_one_request_looks_at_so_many_and_says_where_to_go_on(
     rows = [log.add(n, why="alpha beta") for n in range(30)]
     hit = log.add(1, NOW - timedelta(minutes=1), why="alpha-beta")
     log.index()
-    monkeypatch.setattr("notifier.searching.SOME", 8)
     monkeypatch.setattr("notifier.searching.MANY", 8)
     monkeypatch.setattr("notifier.searching.READ", 10)
     first = admin.get("/deliveries", params={"q": "alpha-beta", "limit": 1}).json()

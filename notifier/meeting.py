@@ -1,0 +1,114 @@
+"""Where in the index of the delivery log several terms stand together: blocks in lots, the newest first.
+
+The term that is in the fewest blocks leads, the others are read only where it is; so a rare one makes all of
+them quick, and what is left to do are terms that all stand everywhere.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Select, bindparam, select
+from sqlalchemy.orm import Session
+
+from notifier import bitmaps
+from notifier.bitmaps import Set
+from notifier.searchmodel import LATE, PLACES, SearchBits
+from notifier.storage import BINARY
+
+FIRST, GROWS, LARGEST = 16, 4, 4096  # blocks of the first lot, by how much the next one is larger
+_FEW = 4  # blocks are named when they are less than a quarter of their span
+
+BITS: Any = SearchBits.__table__.c
+_ROWS = select(BITS.block, BITS.bits).execution_options(**BINARY)
+_OF_TERM = BITS.term == bindparam("term")
+_FROM_TO = BITS.block.between(bindparam("low"), bindparam("top"))
+_SEVERAL = _ROWS.add_columns(BITS.term).where(BITS.term.in_(bindparam("terms", expanding=True)), _FROM_TO)
+_NEWEST = _ROWS.where(_OF_TERM, _FROM_TO).order_by(BITS.block.desc()).limit(bindparam("most"))
+_SPAN = _ROWS.where(_OF_TERM, _FROM_TO)
+_NAMED = _ROWS.where(_OF_TERM, BITS.block.in_(bindparam("blocks", expanding=True)))
+
+Bits = Mapping[int, bytes]
+
+
+@dataclass(frozen=True)
+class Lot:
+    """Places where all terms stand, by block. `late`: places that are out of their order by id."""
+
+    places: Mapping[int, Set]
+    late: Mapping[int, frozenset[int]]
+
+    def slots(self, cut: Mapping[int, int]) -> Iterator[int]:
+        """In order, the highest first; of some blocks only up to a place."""
+        for block in sorted(self.places, reverse=True):
+            late, last = self.late.get(block, frozenset()), cut.get(block, PLACES)
+            for place in bitmaps.falling(self.places[block]):
+                if place <= last and place not in late:
+                    yield block * PLACES + place
+
+    def behind(self) -> list[int]:
+        """The late ones."""
+        return [
+            block * PLACES + place
+            for block, late in self.late.items()
+            for place in bitmaps.falling(self.places[block])
+            if place in late
+        ]
+
+
+def lots(session: Session, terms: Iterable[bytes], bottom: int, top: int) -> Iterator[Lot]:
+    """Of the blocks from top to bottom."""
+    wanted, size = sorted(terms), FIRST
+    low = max(bottom, top - size + 1)
+    first = _several(session, [*wanted, LATE], low, top)
+    wanted.sort(key=lambda term: sum(map(len, first[term].values())))
+    yield _lot(wanted, first)
+    while low > bottom:
+        top, size = low - 1, min(size * GROWS, LARGEST)
+        span = {"low": bottom, "top": top, "most": size}
+        found = {wanted[0]: _read(session, _NEWEST, {"term": wanted[0], **span})}
+        lead = found[wanted[0]]
+        low = min(lead) if len(lead) == size else bottom
+        places: dict[int, Set] = {block: bitmaps.opened(bits) for block, bits in lead.items()}
+        for term in wanted[1:]:
+            places = _meeting(places, _of(session, term, places))
+        yield Lot(places, _places(_of(session, LATE, places)))
+
+
+def _lot(terms: Sequence[bytes], found: Mapping[bytes, Bits]) -> Lot:
+    places: dict[int, Set] = {block: bitmaps.opened(bits) for block, bits in found[terms[0]].items()}
+    for term in terms[1:]:
+        places = _meeting(places, found[term])
+    return Lot(places, _places({block: bits for block, bits in found[LATE].items() if block in places}))
+
+
+def _meeting(places: Mapping[int, Set], others: Bits) -> dict[int, Set]:
+    both = (
+        (block, bitmaps.meeting(some, others[block])) for block, some in places.items() if block in others
+    )
+    return {block: some for block, some in both if some}
+
+
+def _places(late: Bits) -> dict[int, frozenset[int]]:
+    return {block: frozenset(bitmaps.descending(bits)) for block, bits in late.items()}
+
+
+def _several(session: Session, terms: Sequence[bytes], low: int, top: int) -> dict[bytes, dict[int, bytes]]:
+    found: dict[bytes, dict[int, bytes]] = {term: {} for term in terms}
+    for block, bits, term in session.execute(_SEVERAL, {"terms": terms, "low": low, "top": top}):
+        found[term][block] = bits
+    return found
+
+
+def _of(session: Session, term: bytes, blocks: Mapping[int, Any]) -> dict[int, bytes]:
+    """In those blocks, and perhaps in some between them."""
+    if not blocks:
+        return {}
+    low, top = min(blocks), max(blocks)
+    if len(blocks) * _FEW < top - low:
+        return _read(session, _NAMED, {"term": term, "blocks": list(blocks)})
+    return _read(session, _SPAN, {"term": term, "low": low, "top": top})
+
+
+def _read(session: Session, rows: Select[Any], values: Mapping[str, Any]) -> dict[int, bytes]:
+    return {row.block: row.bits for row in session.execute(rows, values)}
