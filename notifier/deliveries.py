@@ -155,7 +155,8 @@ def _span(filters: Filters, ask: Ask) -> Span:
     bounds = [after(ask.cursor)] if ask.cursor is not None else []
     if filters.until is not None:
         bounds.append(first_id("dlv", filters.until + _SKEW))
-    return Span(first_id("dlv", filters.since) if filters.since else "", min(bounds, default=None))
+    above = first_id("dlv", filters.since)[:-1] if filters.since else ""  # below the least that fits
+    return Span(above, min(bounds, default=None))
 
 
 @dataclass(frozen=True)
