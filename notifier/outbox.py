@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import false, text
 from sqlalchemy.orm import Session
 
 from channels.registry import adapter
@@ -18,7 +19,9 @@ from notifier.model import Alert, Delivery
 
 DISABLED = "the channel is disabled"
 UNASKED = "no_rule"  # the trigger of a row that says only that no rule asks for it
-_INSERT = Delivery.__table__.insert()  # type: ignore[attr-defined]
+_NONE_YET = {"is_digest": false(), "tries": text("0"), "attempt_count": text("0")}
+_EMPTY = {"mends": text("'[]'"), "recipients": text("'[]'")}
+_INSERT = Delivery.__table__.insert().values(**_NONE_YET, **_EMPTY)  # type: ignore[attr-defined]
 SERVERS_OWN = ""  # language or time zone: whatever the server's settings say when it is rendered
 
 
@@ -90,13 +93,8 @@ def _of_alert(alert: Alert, now: datetime) -> dict[str, Any]:
         "job_name": alert.job_name,
         "pool": alert.pool,
         "queue": alert.queue,
-        "is_digest": False,
         "order_key": f"job:{alert.job_id}" if alert.job_id else f"alert:{alert.id}",
-        "tries": 0,
-        "attempt_count": 0,
         "created_at": now,
-        "mends": (),
-        "recipients": (),
     }
 
 

@@ -105,3 +105,27 @@ def test_what_is_bound_to_a_thread_is_in_its_lines(capsys: pytest.CaptureFixture
     ours, theirs = (json.loads(line) for line in capsys.readouterr().err.splitlines())
     assert (ours["event"], ours["incident"], ours["attempt"], ours["level"]) == ("told", "evt_1", 2, "info")
     assert (theirs["event"], theirs["incident"]) == ("hm", "evt_1")
+
+
+def test_a_line_without_colours_is_what_structlog_makes_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    values = {
+        "job": "job_1",
+        "why": 'it\'s "full"',
+        "n": 2,
+        "none": None,
+        "sum": "a=b",
+        "ids": ["x", "y z"],
+        "em": "",
+    }
+    logs.configure("console")
+    structlog.get_logger().warning("not_told", **values)
+    said = capsys.readouterr().err.rstrip("\n")
+    stamp = said.partition(" ")[0]
+    event = {"timestamp": stamp, "level": "warning", "event": "not_told", **values}
+    assert said == structlog.dev.ConsoleRenderer(colors=False)(None, "", event)
+
+
+def test_no_value_writes_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("console")
+    structlog.get_logger().info("told", channel="a\x1b[2K\u2028b")
+    assert capsys.readouterr().err.endswith(r"channel='a\x1b[2K\u2028b'" + "\n")
