@@ -8,6 +8,7 @@ PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
 DEMO ?=
 BIN := .venv/bin
 export PYTHON TORCH TORCH_INDEX
+unexport PYTHONDONTWRITEBYTECODE  # the tests start some hundred processes: what is compiled stays so
 
 .PHONY: help demo test lint format setup dev lock clean
 

@@ -22,7 +22,7 @@ from master.controller import Controller
 from master.database import not_usable
 from master.health import Health
 from master.listening import listen, url_of
-from master.runtimes.local import LocalRuntime
+from master.runtimes.local import LocalRuntime, check_runtime
 from master.services import open_services
 from notifier.api.deps import Services
 from notifier.auth import bootstrap_admin
@@ -78,12 +78,6 @@ def _watchdog(services: Services, health: Health) -> Watchdog:
     url = services.settings.watchdog_url
     plain = None if url is None else url.get_secret_value()
     return Watchdog(plain, services.network, lambda: [one.name for one in health.checks() if not one.ok])
-
-
-def check_runtime(settings: Settings) -> None:
-    """Refuses a runtime that is none yet, before anything is started."""
-    if settings.runtime != "local":
-        raise CommandError(f"FAULTCAST_RUNTIME: {settings.runtime} is not supported yet; set local", REFUSED)
 
 
 @contextlib.contextmanager

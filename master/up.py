@@ -18,14 +18,12 @@ from master.cli.errors import FAILED, REFUSED, CommandError
 from master.database import migrate_database
 from master.listening import listen, url_of
 from master.processes import Keeper, Program, faultcast
-from master.runtimes.local import LocalRuntime
-from master.server import check_runtime
+from master.runtimes.local import LocalRuntime, check_runtime
 from master.stopping import stop_on_signals
 from notifier.auth import bootstrap_admin
 from notifier.clock import utcnow
-from notifier.exposition import SHARED
 from notifier.secretbox import open_box
-from notifier.settings import Settings, SettingsError
+from notifier.settings import SHARED_FIGURES, Settings, SettingsError
 from notifier.storage import Store, make_engine
 from notifier.valkey import Embedded, ValkeyError
 
@@ -135,7 +133,7 @@ def _environment(settings: Settings, valkey: Embedded | None) -> dict[str, str]:
         "FAULTCAST_DATA_DIR": str(settings.data_dir.absolute()),
         "FAULTCAST_BIND": settings.bind,
     }
-    env[SHARED] = str(_empty_folder(settings.data_dir / "metrics"))
+    env[SHARED_FIGURES] = str(_empty_folder(settings.data_dir / "metrics"))
     if valkey is not None:
         env["FAULTCAST_REDIS_URL"] = valkey.url
         env.pop("FAULTCAST_REDIS_URL_FILE", None)

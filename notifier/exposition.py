@@ -15,9 +15,8 @@ from prometheus_client.registry import Collector
 
 from notifier.gauges import Queue
 from notifier.metrics import NAMES_CHANNELS
+from notifier.settings import SHARED_FIGURES
 from notifier.storage import Store
-
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
 
 
 def exposition(store: Store, *more: Collector, names: bool = False) -> bytes:
@@ -49,7 +48,7 @@ class _Counted(Collector):
 
     def collect(self) -> Iterator[Metric]:
         source: CollectorRegistry | MultiProcessCollector = REGISTRY
-        if os.environ.get(SHARED):
+        if os.environ.get(SHARED_FIGURES):
             source = MultiProcessCollector(CollectorRegistry())  # type: ignore[no-untyped-call]
         for family in source.collect():  # type: ignore[no-untyped-call, unused-ignore]
             if self._names or not family.name.startswith(NAMES_CHANNELS):

@@ -25,6 +25,7 @@ from notifier.faultwords import mend_of
 PREFIX = "FAULTCAST_"
 ENV_FILE = ".env"
 DATABASE_NAME = "faultcast.db"
+SHARED_FIGURES = "PROMETHEUS_MULTIPROC_DIR"  # of `faultcast up` for its parts: the folder they count in
 MIN_SECRET_KEY = 16
 MAX_WORKERS = 64
 _HOST = re.compile(r"[A-Za-z0-9._:%-]*", re.ASCII)

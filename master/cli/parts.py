@@ -68,9 +68,10 @@ def up(
     ] = None,
 ) -> None:
     """Run everything: API, console, master, workers."""
+    given = settings(data_dir=data_dir, bind=bind, workers=workers)  # first: what is wrong is said at once
     from master.up import run_up  # noqa: PLC0415
 
-    raise typer.Exit(run_up(settings(data_dir=data_dir, bind=bind, workers=workers)))
+    raise typer.Exit(run_up(given))
 
 
 def server(

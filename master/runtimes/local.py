@@ -16,6 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
+from master.cli.errors import REFUSED, CommandError
 from master.runtimes.agents import Agents
 from master.runtimes.base import (
     ELSEWHERE,
@@ -30,6 +31,7 @@ from master.runtimes.base import (
 from master.runtimes.podfiles import PodFiles
 from master.runtimes.supervisor import kill_all
 from master.runtimes.watch import ExitWatch
+from notifier.settings import Settings
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 POD_MARK = "FAULTCAST_POD_ID"
@@ -41,6 +43,12 @@ INHERITED = (
     "CUDA_VISIBLE_DEVICES", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "LOGNAME", "NVIDIA_VISIBLE_DEVICES",
     "SHELL", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV",
 )  # fmt: skip
+
+
+def check_runtime(settings: Settings) -> None:
+    """Refuses a runtime that is none yet, before anything is started."""
+    if settings.runtime != "local":
+        raise CommandError(f"FAULTCAST_RUNTIME: {settings.runtime} is not supported yet; set local", REFUSED)
 
 
 class LocalRuntime:

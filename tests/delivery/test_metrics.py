@@ -10,7 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from channels.standin import Scripted
-from notifier.exposition import SHARED, exposition
+from notifier.exposition import exposition
+from notifier.settings import SHARED_FIGURES
 
 if TYPE_CHECKING:
     from tests.delivery.conftest import House
@@ -71,7 +72,7 @@ def test_what_happens_is_counted_and_what_waits_is_shown(house: "House") -> None
 def test_processes_count_together(database_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "metrics"
     folder.mkdir()
-    environment = {**os.environ, SHARED: str(folder)}
+    environment = {**os.environ, SHARED_FIGURES: str(folder)}
     for _ in range(2):
         subprocess.run([sys.executable, "-c", COUNTS], env=environment, check=True)
     command = [sys.executable, "-c", SHOWS, database_url]
