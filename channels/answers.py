@@ -1,12 +1,13 @@
 """From a provider's reply to an Answer: what all robots and webhooks have in common."""
 
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeAlias
 
-from channels.base import Answer, Mend, Outcome
+from channels.base import Adapter, Answer, Mend, Outcome, Part
 from channels.config import mask_url
 from channels.escaping import clean
 from channels.redaction import redact
@@ -48,6 +49,8 @@ class Call:
     body: bytes | None = None
 
 
+Heard: TypeAlias = Response | NotSent | Unanswered
+
 DELIVERED = Verdict(Outcome.DELIVERED)
 TEMPORARY = Verdict(Outcome.TEMPORARY)
 REFUSED = Verdict(Outcome.REFUSED)
@@ -56,22 +59,50 @@ THROTTLED = Verdict(Outcome.THROTTLED)
 REDIRECTED = Verdict(Outcome.REFUSED, hint="redirects are not followed: give the final URL")
 TOO_LONG = Verdict(Outcome.REFUSED, Mend.SHORTEN)
 BAD_FORM = Verdict(Outcome.REFUSED, Mend.PLAIN_TEXT)
+_LOST = {
+    ForbiddenTarget: (Outcome.REFUSED, "forbidden_target"),
+    NotSent: (Outcome.TEMPORARY, "not_sent"),
+    Unanswered: (Outcome.AMBIGUOUS, "unanswered"),
+}
 
 
-def ask(network: Network, call: Call, read: Callable[[Response], Reading]) -> Answer:
-    """Post, and say what came of it; never raises for what the network or the provider does."""
-    shown = _shown(call).decode()
-    # The URL's key would be hidden anyway; without it the host stays readable.
-    request = redact(f"POST {mask_url(call.url)}\n{shown}", call.secrets)
-    try:
-        response = network.request("POST", call.url, json=call.payload, body=call.body, headers=call.headers)
-    except ForbiddenTarget as lost:
-        return Answer(Outcome.REFUSED, code="forbidden_target", message=lost.reason, request=request)
-    except NotSent as lost:
-        return Answer(Outcome.TEMPORARY, code="not_sent", message=lost.reason, request=request)
-    except Unanswered as lost:
-        return Answer(Outcome.AMBIGUOUS, code="unanswered", message=lost.reason, request=request)
-    return _answer(read(response), response, call.secrets, request)
+class Caller(Adapter):
+    """A kind whose send is one POST: what it asks, and what the answer means."""
+
+    @abstractmethod
+    def call(self, part: Part, config: Any, now: datetime) -> Call:
+        """Signed for `now`."""
+
+    @abstractmethod
+    def read(self, response: Response, now: datetime) -> Reading:
+        """What a reply means."""
+
+    def send(
+        self,
+        part: Part,
+        config: Any,
+        network: Network,
+        now: datetime,
+        only: frozenset[str] | None = None,  # noqa: ARG002  it has one receiver
+    ) -> Answer:
+        call = self.call(part, config, now)
+        try:
+            heard: Heard = network.request(
+                "POST", call.url, json=call.payload, body=call.body, headers=call.headers
+            )
+        except (NotSent, Unanswered) as lost:
+            heard = lost
+        return self.answer(call, heard, now)
+
+    def answer(self, call: Call, heard: Heard, now: datetime) -> Answer:
+        """What came of it, as it may be kept."""
+        shown = _shown(call).decode()
+        # The URL's key would be hidden anyway; without it the host stays readable.
+        request = redact(f"POST {mask_url(call.url)}\n{shown}", call.secrets)
+        if isinstance(heard, Response):
+            return _answer(self.read(heard, now), heard, call.secrets, request)
+        outcome, code = _LOST[type(heard)]
+        return Answer(outcome, code=code, message=heard.reason, request=request)
 
 
 def _shown(call: Call) -> bytes:

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from channels import escaping
-from channels.answers import MAX_WAIT, Call, Reading, Verdict, as_code, ask, settle
-from channels.base import Adapter, Answer, ChannelConfig, Limit, Message, Part, mentions
+from channels.answers import MAX_WAIT, Call, Caller, Reading, Verdict, as_code, settle
+from channels.base import ChannelConfig, Limit, Message, Part, mentions
 from channels.config import secrets_of
 from channels.cutting import (
     MAX_PARTS,
@@ -28,7 +28,7 @@ from channels.cutting import (
 from channels.fields import Flag, Keyword, Mobiles, Secret, Url, UserIds, robot_meter, unusual_host
 from channels.outcomes import look_up
 from channels.outcomes.dingtalk import FLOOD, RATE, TABLE
-from channels.transport import Network, Response, encode
+from channels.transport import Response, encode
 
 HOST = "oapi.dingtalk.com"
 MAX_BODY = 20_000  # bytes of the whole JSON body; above it 460101 (timonwong/prometheus-webhook-dingtalk#30)
@@ -64,7 +64,7 @@ class DingTalkConfig(ChannelConfig):
         return tuple(found)
 
 
-class DingTalk(Adapter):
+class DingTalk(Caller):
     kind: ClassVar[str] = "dingtalk"
     Config: ClassVar[type[ChannelConfig]] = DingTalkConfig
     limits: ClassVar[tuple[Limit, ...]] = (Limit(20, timedelta(minutes=1)),)
@@ -93,17 +93,12 @@ class DingTalk(Adapter):
         of = len(bodies)
         return [Part(n, of, payload(n, of, body), message) for n, body in enumerate(bodies, 1)]
 
-    def send(
-        self,
-        part: Part,
-        config: DingTalkConfig,
-        network: Network,
-        now: datetime,
-        only: frozenset[str] | None = None,  # noqa: ARG002  a robot has no recipients
-    ) -> Answer:
+    def call(self, part: Part, config: DingTalkConfig, now: datetime) -> Call:
         url = signed_url(config.webhook_url.get_secret_value(), config, now)
-        call = Call(url, part.payload, secrets_of(config))
-        return ask(network, call, lambda response: read(response, now))
+        return Call(url, part.payload, secrets_of(config))
+
+    def read(self, response: Response, now: datetime) -> Reading:
+        return read(response, now)
 
 
 def signature(secret: str, timestamp_ms: int) -> str:

@@ -10,10 +10,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from channels import escaping
-from channels.answers import Call, Reading, as_code, ask, settle
+from channels.answers import Call, Caller, Reading, as_code, settle
 from channels.base import (
-    Adapter,
-    Answer,
     ChannelConfig,
     Limit,
     Message,
@@ -36,7 +34,7 @@ from channels.cutting import (
 from channels.fields import Flag, Keyword, Secret, Url, UserIds, robot_meter, unusual_host
 from channels.outcomes import look_up
 from channels.outcomes.feishu import TABLE
-from channels.transport import Network, Response, encode
+from channels.transport import Response, encode
 
 HOSTS = ("open.feishu.cn", "open.larksuite.com")
 MAX_BODY = 20_000  # "20 KB" of the whole request; whether a KB is 1000 or 1024 bytes is not said
@@ -77,7 +75,7 @@ class FeishuConfig(ChannelConfig):
         return tuple(found)
 
 
-class Feishu(Adapter):
+class Feishu(Caller):
     kind: ClassVar[str] = "feishu"
     Config: ClassVar[type[ChannelConfig]] = FeishuConfig
     limits: ClassVar[tuple[Limit, ...]] = (Limit(5, timedelta(seconds=1)), Limit(100, timedelta(minutes=1)))
@@ -113,18 +111,13 @@ class Feishu(Adapter):
         of = len(bodies)
         return [Part(n, of, payload(n, label(n, of), body), message) for n, body in enumerate(bodies, 1)]
 
-    def send(
-        self,
-        part: Part,
-        config: FeishuConfig,
-        network: Network,
-        now: datetime,
-        only: frozenset[str] | None = None,  # noqa: ARG002  a robot has no recipients
-    ) -> Answer:
+    def call(self, part: Part, config: FeishuConfig, now: datetime) -> Call:
         payload = {**part.payload, **signed(config, now)}
         url = config.webhook_url.get_secret_value()
-        call = Call(url, payload, secrets_of(config), shown=part.payload)
-        return ask(network, call, lambda response: read(response, now))
+        return Call(url, payload, secrets_of(config), shown=part.payload)
+
+    def read(self, response: Response, now: datetime) -> Reading:
+        return read(response, now)
 
 
 def signature(secret: str, timestamp_s: int) -> str:

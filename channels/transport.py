@@ -92,7 +92,8 @@ def malformed(url: str, schemes: tuple[str, ...] = SCHEMES) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _taken_apart(url: str) -> tuple[str | None, str | None, int | None, str]:
+def taken_apart(url: str) -> tuple[str | None, str | None, int | None, str]:
+    """Scheme, host, port, and what is asked of that host."""
     parts = urllib3.util.parse_url(url)
     return parts.scheme, parts.host, parts.port, parts.request_uri
 
@@ -176,22 +177,27 @@ class Network:
 
     def dial(self, host: str, port: int, *, guarded: bool, timeout_s: float) -> socket.socket:
         """A connected socket, for protocols other than HTTP; never through the proxy."""
-        return (self._guard if guarded else Guard(None)).dial(host, port, timeout_s)
+        return (self.guard if guarded else Guard(None)).dial(host, port, timeout_s)
 
     @cached_property
     def tls(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=self.ca_bundle)
 
     @cached_property
-    def _guard(self) -> Guard:
+    def guard(self) -> Guard:
         return Guard(self.allow)
+
+    def is_direct(self, url: str) -> bool:
+        """Whether it is dialled from here, as hosts usually are: by no proxy and no zone."""
+        host = "%" if malformed(url) is not None else taken_apart(url)[1] or ""
+        return "%" not in host and (self.proxy is None or is_listed(host, self.no_proxy))
 
     def _route(self, url: str) -> tuple[Any, str]:
         """What sends to this URL, and what it is to be asked for."""
         manager = self._pool(url)
         if manager is not self._direct:
             return manager, url
-        scheme, host, port, target = _taken_apart(url)
+        scheme, host, port, target = taken_apart(url)
         return manager.connection_from_host(host, port, scheme), target
 
     def _pool(self, url: str) -> urllib3.PoolManager:
@@ -218,7 +224,7 @@ class Network:
         return _with_connections(manager, Guard(None))
 
     def _guarded(self, manager: urllib3.PoolManager) -> urllib3.PoolManager:
-        return _with_connections(manager, self._guard)
+        return _with_connections(manager, self.guard)
 
 
 class FinalResponse(http.client.HTTPResponse):

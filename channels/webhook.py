@@ -15,12 +15,12 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from channels import escaping, fields
-from channels.answers import Call, Reading, ask, by_status, retry_after
-from channels.base import Adapter, Answer, ChannelConfig, Message, Outcome, Part
+from channels.answers import Call, Caller, Reading, by_status, retry_after
+from channels.base import ChannelConfig, Message, Outcome, Part
 from channels.config import secrets_of
 from channels.outcomes import look_up
 from channels.outcomes.webhook import TABLE
-from channels.transport import Network, Response, encode
+from channels.transport import Response, encode
 from channels.webhook_bodies import Format, body
 
 PREFIX = "whsec_"
@@ -76,7 +76,7 @@ class WebhookConfig(ChannelConfig):
         return tuple(found)
 
 
-class Webhook(Adapter):
+class Webhook(Caller):
     kind: ClassVar[str] = "webhook"
     Config: ClassVar[type[ChannelConfig]] = WebhookConfig
     format: ClassVar[str] = "text"
@@ -87,22 +87,17 @@ class Webhook(Adapter):
     def parts(self, message: Message, config: WebhookConfig) -> list[Part]:
         return [Part(1, 1, body(message, config.format), message)]
 
-    def send(
-        self,
-        part: Part,
-        config: WebhookConfig,
-        network: Network,
-        now: datetime,
-        only: frozenset[str] | None = None,  # noqa: ARG002  a webhook has one receiver
-    ) -> Answer:
+    def call(self, part: Part, config: WebhookConfig, now: datetime) -> Call:
         content = encode(part.payload)
         headers = {name: value.get_secret_value() for name, value in config.headers.items()}
         cloudevent = config.format is Format.CLOUDEVENTS
         headers["Content-Type"] = "application/cloudevents+json" if cloudevent else "application/json"
         headers |= signed(part.message.id, content, config, now)
         url, secrets = config.url.get_secret_value(), secrets_of(config)
-        call = Call(url, part.payload, secrets, headers=headers, body=content)
-        return ask(network, call, lambda response: read(response, now))
+        return Call(url, part.payload, secrets, headers=headers, body=content)
+
+    def read(self, response: Response, now: datetime) -> Reading:
+        return read(response, now)
 
 
 def signing_key(secret: str) -> bytes | None:

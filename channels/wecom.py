@@ -5,11 +5,9 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from channels import escaping
-from channels.answers import Call, Reading, as_code, ask, settle
+from channels.answers import Call, Caller, Reading, as_code, settle
 from channels.base import (
     SERIOUS,
-    Adapter,
-    Answer,
     ChannelConfig,
     Limit,
     Message,
@@ -22,7 +20,7 @@ from channels.cutting import MAX_PARTS, PLACEHOLDER, WIDEST_LABEL, body_of, cut,
 from channels.fields import Mobiles, Url, UserIds, robot_meter, unusual_host
 from channels.outcomes import look_up
 from channels.outcomes.wecom import TABLE
-from channels.transport import Network, Response
+from channels.transport import Response
 
 HOST = "qyapi.weixin.qq.com"
 MAX_TEXT = 2048  # UTF-8 bytes of `content`
@@ -57,7 +55,7 @@ class WeComConfig(ChannelConfig):
         return tuple(found)
 
 
-class WeCom(Adapter):
+class WeCom(Caller):
     kind: ClassVar[str] = "wecom"
     Config: ClassVar[type[ChannelConfig]] = WeComConfig
     limits: ClassVar[tuple[Limit, ...]] = (Limit(20, timedelta(minutes=1)),)
@@ -96,16 +94,11 @@ class WeCom(Adapter):
         payloads += [call] if call else []
         return [Part(n, len(payloads), payload, message) for n, payload in enumerate(payloads, 1)]
 
-    def send(
-        self,
-        part: Part,
-        config: WeComConfig,
-        network: Network,
-        now: datetime,
-        only: frozenset[str] | None = None,  # noqa: ARG002  a robot has no recipients
-    ) -> Answer:
-        call = Call(config.webhook_url.get_secret_value(), part.payload, secrets_of(config))
-        return ask(network, call, lambda response: read(response, now))
+    def call(self, part: Part, config: WeComConfig, now: datetime) -> Call:  # noqa: ARG002  it signs nothing
+        return Call(config.webhook_url.get_secret_value(), part.payload, secrets_of(config))
+
+    def read(self, response: Response, now: datetime) -> Reading:
+        return read(response, now)
 
 
 def read(response: Response, now: datetime) -> Reading:

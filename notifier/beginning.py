@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from channels.base import ChannelConfig
+from channels.base import Answer, ChannelConfig
 from notifier import meters
 from notifier.attempts import Intent, NotOursError, intend_all
 from notifier.channels import load_config
@@ -34,10 +34,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Begun:
-    """The message of a delivery whose intent is committed."""
+    """The message of a delivery whose intent is committed. `answer`: it was sent, and this came of it."""
 
     made: Made
     attempt_id: int
+    answer: Answer | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from notifier.crew import Crew
 from notifier.doorbell import SHARDS
 from notifier.finishing import Finisher
 from notifier.following import Follower
+from notifier.lane import Lane
 from notifier.leases import RENEW_EVERY_S, Slots, renew
 from notifier.reaper import reap
 from notifier.refilling import fill_meters
@@ -51,6 +52,7 @@ class Engine:
         self._freed = 0  # senders, since the last claim
         self._beginner = Beginner(tools.store, tools.writer, tools.box, tools.settings)
         self._finisher = Finisher(tools.store, tools.writer, self._wake_soon)
+        self._lane = Lane(tools, self._finisher, self._submit, self._sent)
         self._claiming = threading.Lock()  # one claim at a time
         self._changed = threading.Condition()
         self._wanted: dict[int, float] = {}  # shards, and the moment from which they are to be looked at
@@ -74,6 +76,7 @@ class Engine:
         with self._tools.store.write() as session:
             fill_meters(session, self._tools.box)
         self._finisher.start()
+        self._lane.start()
         for thread in self._threads:
             thread.start()
 
@@ -107,6 +110,7 @@ class Engine:
             time.sleep(0.01)
         if self._slots.busy:
             log.warning("stopped_with_sends_under_way", count=self._slots.busy)
+        self._lane.close()
         self._crew.close(wait=self._slots.busy == 0)
         self._finisher.close()
         self._ended.set()
@@ -213,27 +217,34 @@ class Engine:
 
     def _launch(self, tasks: Sequence[Task]) -> None:
         begun = self._beginner.begin(tasks) if tasks else {}
+        if begun:
+            self._lane.send([(task, begun[task.row.id]) for task in tasks if task.row.id in begun])
         for task in tasks:
-            self._crew.submit(partial(self._send, task, begun.get(task.row.id)))
+            if task.row.id not in begun:
+                self._submit(task)
+
+    def _submit(self, task: Task, begun: Begun | None = None) -> None:
+        self._crew.submit(partial(self._send, task, begun))
 
     def _send(self, task: Task, begun: Begun | None) -> None:
         wake: frozenset[int] = frozenset()
         try:
             wake = send(self._tools, task, self._finisher, begun)
         finally:
-            is_last = self._slots.give_back(task.row.channel_id) == 0
-            self._sender_is_free(wake)
-            if is_last:
-                self._finisher.hurry()
+            self._sent([task.row.channel_id], wake)
 
-    def _sender_is_free(self, shards: Set[int]) -> None:
-        """Its own shard may have work, and those that wait for a sender. A long queue is claimed in lots."""
+    def _sent(self, channels: Sequence[str], shards: Set[int] = frozenset()) -> None:
+        """The senders of these are free. These shards may have work, and so may those that wait for a sender:
+        a long queue is claimed in lots."""
+        left = self._slots.give_back(channels)
         with self._changed:
-            self._freed += 1
-            if self._freed >= self._lot or self._slots.busy == 0:
+            self._freed += len(channels)
+            if self._freed >= self._lot or left == 0:
                 self._want(self._starved, 0.0)
                 self._starved = set()
             self._want(shards, LOT_S)
+        if left == 0:
+            self._finisher.hurry()
 
     def _wake_soon(self, shards: Iterable[int]) -> None:
         with self._changed:

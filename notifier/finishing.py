@@ -136,11 +136,12 @@ class Finisher:
     def start(self) -> None:
         self._thread.start()
 
-    def put(self, told: Told) -> None:
-        """It will be written down soon. Its lease is held until then."""
+    def put(self, *told: Told) -> None:
+        """They will be written down soon. Their leases are held until then."""
         with self._changed:
-            self._told.append(told)
-            if len(self._told) in (1, MAX_BATCH):
+            before = len(self._told)
+            self._told += told
+            if before == 0 or before < MAX_BATCH <= len(self._told):
                 self._changed.notify()
 
     def hurry(self) -> None:

@@ -54,13 +54,14 @@ class Slots:
             self._sum += count
             self._busy[channel_id] += count
 
-    def give_back(self, channel_id: str, count: int = 1) -> int:
-        """Answers how many are busy still."""
+    def give_back(self, channels: Iterable[str]) -> int:
+        """One of each; answers how many are busy still."""
         with self._lock:
-            self._sum -= count
-            self._busy[channel_id] -= count
-            if self._busy[channel_id] <= 0:
-                del self._busy[channel_id]
+            for channel_id in channels:
+                self._sum -= 1
+                self._busy[channel_id] -= 1
+                if self._busy[channel_id] <= 0:
+                    del self._busy[channel_id]
             return self._sum
 
     @property

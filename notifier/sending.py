@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from sqlalchemy.orm import Session
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 def send(tools: Tools, task: Task, finisher: Finisher, begun: Begun | None = None) -> frozenset[int]:
     """Send it and write down what came of it; answers the shards in which there is work now.
 
-    `begun`: its message is made already, and the intent written.
+    `begun`: its message is made already, and the intent written; perhaps it was sent, too.
     """
     sending = _Sending(tools, task, finisher, begun)
     with following(task):
@@ -75,6 +75,7 @@ class _Sending:
         self._rounds, self._wanted = 0, 1
         self._trigger = task.row.trigger if self._n == 0 else RETRY
         self._attempt: int | None = None if begun is None else begun.attempt_id
+        self._heard = None if begun is None else begun.answer
         self._answer: Answer | None = None
         self._last: tuple[Answer, datetime | None] | None = None
 
@@ -146,7 +147,7 @@ class _Sending:
             if written.attempt_id is None:
                 return written
             self._n = n
-            if not self._tools.leases.is_ours(self._row.id, self._task.token):
+            if self._heard is None and not self._tools.leases.is_ours(self._row.id, self._task.token):
                 self._write_down(NOT_SENT)
                 return Written(None)
             if self._send_part(made, part) not in TOLD:
@@ -182,7 +183,7 @@ class _Sending:
         written = self._written(intent) if begun is None else Written(begun.attempt_id)
         self._attempt, self._answer = written.attempt_id, None
         self._roll.block({to: moment for to, moment in written.blocked.items() if to}, utcnow())
-        if written.attempt_id is not None:
+        if written.attempt_id is not None and self._heard is None:
             faultpoints.hit("intent_written")
             self._count_intent(intent)
         return written
@@ -200,11 +201,12 @@ class _Sending:
 
     def _send_part(self, made: Made, part: Part) -> Outcome:
         """Answers what is known of the whole part, with what its recipients said before."""
-        began, now = time.monotonic(), utcnow()
-        answer = _safe(made.adapter.send(part, made.config, self._tools.network, now, self._roll.only()))
-        metrics.PROVIDER_S.labels(self._row.kind).observe(time.monotonic() - began)
-        metrics.ATTEMPTS.labels(self._row.kind, answer.outcome).inc()
-        faultpoints.hit("answer_read")
+        now, answer = utcnow(), self._heard
+        self._heard = None
+        if answer is None:
+            began = time.monotonic()
+            answer = made.adapter.send(part, made.config, self._tools.network, now, self._roll.only())
+            answer = as_kept(answer, self._row.kind, time.monotonic() - began)
         self._answer = self._roll.hear(answer, now)
         self._earlier.append(Earlier(part.n, part.of, answer.outcome, answer.http_status, answer.code))
         return self._roll.outcome(self._answer)
@@ -257,15 +259,25 @@ class _Sending:
         if intent.possible_duplicate:
             metrics.POSSIBLE_DUPLICATES.labels(self._row.kind).inc()
         if self._n == 1 and intent.part == 1:
-            waited = (utcnow() - self._row.created_at).total_seconds()
-            metrics.FIRST_SEND_S.labels(self._row.kind).observe(max(0.0, waited))
+            count_first(self._row)
 
 
-def _safe(answer: Answer) -> Answer:
-    """As it may be kept: links that act are masked, whatever the adapter or the provider made of them."""
-    return replace(
+def count_first(row: Any) -> None:
+    """It is sent for the first time."""
+    waited = (utcnow() - row.created_at).total_seconds()
+    metrics.FIRST_SEND_S.labels(row.kind).observe(max(0.0, waited))
+
+
+def as_kept(answer: Answer, kind: str, took_s: float) -> Answer:
+    """The answer as it may be kept, once it is counted: links that act are masked, whatever the adapter or
+    the provider made of them."""
+    metrics.PROVIDER_S.labels(kind).observe(took_s)
+    metrics.ATTEMPTS.labels(kind, answer.outcome).inc()
+    kept = replace(
         answer,
         message=masked(answer.message),
         request=masked(answer.request),
         response=masked(answer.response),
     )
+    faultpoints.hit("answer_read")
+    return kept

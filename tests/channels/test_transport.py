@@ -1,4 +1,5 @@
-"""The guarded client over real sockets: what may be dialled, how long, how much, and what an error says."""
+"""The guarded clients over real sockets, the one for threads and the one for an event loop alike: what may be
+dialled, how long, how much, and what an error says."""
 
 import gzip
 import re
@@ -6,17 +7,29 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 import pytest
+import uvloop
 
 from channels import dialling
+from channels.abreast import Abreast
+from channels.answers import Call, Heard
 from channels.standin import Scripted, StandIn
-from channels.transport import ForbiddenTarget, Network, NotSent, Unanswered, check_target, encode, malformed
+from channels.transport import (
+    ForbiddenTarget,
+    Network,
+    NotSent,
+    Response,
+    Unanswered,
+    check_target,
+    encode,
+    malformed,
+)
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -69,6 +82,63 @@ def network(**more) -> Network:
     return Network(**{"allow": LOOPBACK, "timeout_s": 1.0, **more})
 
 
+Ask = Callable[[Network, str], Response]
+
+
+@contextmanager
+def abreast(client: Network) -> Iterator[Abreast]:
+    """With an event loop in a thread of its own."""
+    loop = uvloop.new_event_loop()
+    one = Abreast(client, loop)
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield one
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.run_until_complete(one.close())
+        loop.close()
+
+
+class Asked(Future[Response]):
+    """One POST that is under way."""
+
+    @classmethod
+    def of(cls, one: Abreast, url: str, headers: Mapping[str, str] | None = None) -> "Asked":
+        asked = cls()
+
+        def send() -> None:
+            try:
+                one.send(Call(url, {}, (), headers=headers or {}), asked.hear)
+            except NotSent as lost:
+                asked.hear(lost)
+
+        one.loop.call_soon_threadsafe(send)
+        return asked
+
+    def hear(self, heard: Heard) -> None:
+        if isinstance(heard, Response):
+            self.set_result(heard)
+        else:
+            self.set_exception(heard)
+
+
+@pytest.fixture(params=["threads", "abreast"])
+def ask(request: pytest.FixtureRequest) -> Iterator[Ask]:
+    """Posts `{}`."""
+    if request.param == "threads":
+        yield lambda client, url: client.request("POST", url, json={})
+        return
+    with abreast(network()) as one:
+
+        def ask(client: Network, url: str) -> Response:
+            one._network = client
+            return Asked.of(one, url).result(10)
+
+        yield ask
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -113,17 +183,17 @@ def test_a_name_that_does_not_resolve_may_be_saved():
 HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
 
 
-def test_interim_answers_are_passed_over():
+def test_interim_answers_are_passed_over(ask):
     with serving(
         saying(b"HTTP/1.1 100 Continue\r\n\r\n" + HINTS + b"HTTP/1.1 102 Processing\r\n\r\n" + OK)
     ) as port:
-        answer = network().request("POST", f"http://127.0.0.1:{port}/", json={})
+        answer = ask(network(), f"http://127.0.0.1:{port}/")
     assert (answer.status, answer.body, "link" in answer.headers) == (200, b"{}", False)
 
 
-def test_interim_answers_without_end_are_no_answer():
+def test_interim_answers_without_end_are_no_answer(ask):
     with serving(saying(HINTS * 1000)) as port, pytest.raises(Unanswered):
-        network().request("POST", f"http://127.0.0.1:{port}/", json={})
+        ask(network(), f"http://127.0.0.1:{port}/")
 
 
 def test_the_operator_admits_a_network():
@@ -138,7 +208,7 @@ def test_a_refusal_tells_no_address():
     assert "FAULTCAST_ALLOW_TARGETS" in str(refused.value)
 
 
-def test_a_name_that_changes_its_mind_is_judged_by_the_address_dialled(monkeypatch):
+def test_a_name_that_changes_its_mind_is_judged_by_the_address_dialled(monkeypatch, ask):
     """DNS rebinding: public when the channel was saved, private now."""
     answers = iter([["8.8.8.8"], ["127.0.0.1"]])
 
@@ -148,7 +218,7 @@ def test_a_name_that_changes_its_mind_is_judged_by_the_address_dialled(monkeypat
     monkeypatch.setattr(dialling.socket, "getaddrinfo", resolver)
     check_target("http://rebind.example/", ())
     with pytest.raises(ForbiddenTarget):
-        Network(timeout_s=1.0).request("POST", "http://rebind.example/", json={})
+        ask(Network(timeout_s=1.0), "http://rebind.example/")
 
 
 def test_one_private_address_among_public_ones_is_enough(monkeypatch):
@@ -158,7 +228,7 @@ def test_one_private_address_among_public_ones_is_enough(monkeypatch):
         check_target("http://both.example/", ())
 
 
-def test_a_resolver_that_hangs_is_left_behind(monkeypatch):
+def test_a_resolver_that_hangs_is_left_behind(monkeypatch, ask):
     released = threading.Event()
 
     def hang(*_args, **_more):
@@ -168,39 +238,39 @@ def test_a_resolver_that_hangs_is_left_behind(monkeypatch):
     monkeypatch.setattr(dialling.socket, "getaddrinfo", hang)
     began = time.monotonic()
     with pytest.raises(NotSent, match="not resolved in time"):
-        Network(timeout_s=0.2).request("POST", "http://slow.example/", json={})
+        ask(Network(timeout_s=0.2), "http://slow.example/")
     assert time.monotonic() - began < 2
     released.set()
 
 
-def test_a_drip_of_headers_does_not_outlast_the_deadline():
+def test_a_drip_of_headers_does_not_outlast_the_deadline(ask):
     drip = [b"HTTP/1.1 200 OK\r\n", *(f"X-{n}: 1\r\n".encode() for n in range(100))]
     with serving(saying(*drip, every_s=0.1)) as port:
         began = time.monotonic()
         with pytest.raises(Unanswered, match="timed out"):
-            network(timeout_s=0.5).request("POST", f"http://127.0.0.1:{port}/", json={})
+            ask(network(timeout_s=0.5), f"http://127.0.0.1:{port}/")
         assert time.monotonic() - began < 1.5
 
 
-def test_a_drip_of_body_keeps_what_came():
+def test_a_drip_of_body_keeps_what_came(ask):
     drip = [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", *[b"x"] * 100]
     with serving(saying(*drip, every_s=0.1)) as port:
-        response = network(timeout_s=0.5).request("POST", f"http://127.0.0.1:{port}/", json={})
+        response = ask(network(timeout_s=0.5), f"http://127.0.0.1:{port}/")
     assert (response.status, response.is_whole) == (200, False)
     assert response.body.startswith(b"x")
 
 
-def test_a_body_without_end_is_cut():
+def test_a_body_without_end_is_cut(ask):
     with serving(saying(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 1_000_000)) as port:
-        response = network().request("POST", f"http://127.0.0.1:{port}/", json={})
+        response = ask(network(), f"http://127.0.0.1:{port}/")
     assert len(response.body) == 64 * 1024
 
 
-def test_a_compressed_bomb_is_not_unpacked():
+def test_a_compressed_bomb_is_not_unpacked(ask):
     bomb = gzip.compress(b"0" * 10_000_000)
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n".encode()
     with serving(saying(head, bomb)) as port:
-        response = network().request("POST", f"http://127.0.0.1:{port}/", json={})
+        response = ask(network(), f"http://127.0.0.1:{port}/")
     assert response.body == bomb
     assert response.json_object() == {}
 
@@ -215,17 +285,17 @@ def test_a_compressed_bomb_is_not_unpacked():
         pytest.param(b"HTTP/1.1 200 " + b"x" * 100_000, id="endless-status-line"),
     ],
 )
-def test_what_is_no_answer_is_unanswered(reply):
+def test_what_is_no_answer_is_unanswered(reply, ask):
     with serving(saying(reply)) as port, pytest.raises(Unanswered) as lost:
-        network().request("POST", f"http://127.0.0.1:{port}/secret-path", json={})
+        ask(network(), f"http://127.0.0.1:{port}/secret-path")
     assert "secret-path" not in str(lost.value)
 
 
-def test_no_library_logs_the_url(caplog):
+def test_no_library_logs_the_url(caplog, ask):
     caplog.set_level("DEBUG")
     odd = b"HTTP/1.1 200 OK\r\n: no name\r\n\xff\xfe\r\nContent-Length: 2\r\n\r\n{}"
     with serving(saying(odd)) as port, suppress(Unanswered):
-        network().request("POST", f"http://127.0.0.1:{port}/hook?access_token=CANARY123", json={})
+        ask(network(), f"http://127.0.0.1:{port}/hook?access_token=CANARY123")
     assert "CANARY123" not in caplog.text
 
 
@@ -260,12 +330,12 @@ def test_headers_of_the_caller_win_in_any_case():
     assert (shown.headers["user-agent"], shown.headers["content-type"]) == ("mine", "a/b")
 
 
-def test_the_environment_is_not_read(monkeypatch):
+def test_the_environment_is_not_read(monkeypatch, ask):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
     with serving(saying(OK)) as port:
-        assert network().request("POST", f"http://127.0.0.1:{port}/", json={}).status == 200
+        assert ask(network(), f"http://127.0.0.1:{port}/").status == 200
 
 
 def test_a_proxy_is_asked_when_handed_over():
@@ -317,26 +387,26 @@ def https(certificate) -> Iterator[int]:
         yield port
 
 
-def test_a_certificate_nobody_knows_is_not_trusted(https):
+def test_a_certificate_nobody_knows_is_not_trusted(https, ask):
     with pytest.raises(NotSent, match="certificate is not trusted"):
-        network().request("POST", f"https://127.0.0.1:{https}/", json={})
+        ask(network(), f"https://127.0.0.1:{https}/")
 
 
-def test_the_operators_certificates_are(https, certificate):
+def test_the_operators_certificates_are(https, certificate, ask):
     client = network(ca_bundle=certificate)
-    assert client.request("POST", f"https://127.0.0.1:{https}/", json={}).status == 200
+    assert ask(client, f"https://127.0.0.1:{https}/").status == 200
 
 
-def test_a_certificate_for_another_name_is_not_trusted(https, certificate, monkeypatch):
+def test_a_certificate_for_another_name_is_not_trusted(https, certificate, monkeypatch, ask):
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
     monkeypatch.setattr(dialling.socket, "getaddrinfo", lambda *_args, **_more: found)
     with pytest.raises(NotSent, match="certificate is not trusted"):
-        network(ca_bundle=certificate).request("POST", f"https://other.example:{https}/", json={})
+        ask(network(ca_bundle=certificate), f"https://other.example:{https}/")
 
 
-def test_plain_http_where_tls_is_meant(certificate):
+def test_plain_http_where_tls_is_meant(certificate, ask):
     with serving(saying(OK)) as port, pytest.raises(NotSent):
-        network(ca_bundle=certificate).request("POST", f"https://127.0.0.1:{port}/", json={})
+        ask(network(ca_bundle=certificate), f"https://127.0.0.1:{port}/")
 
 
 def test_json_is_utf8_and_always_valid():

@@ -46,6 +46,6 @@ def test_however_many_providers_hang_the_next_channel_finds_a_sender() -> None:
 
 def test_given_back_is_free_again() -> None:
     slots = busy(4, a=1, b=2)
-    slots.give_back("a")
-    slots.give_back("b", 2)
+    slots.give_back(["a"])
+    slots.give_back(["b", "b"])
     assert slots.busy == 0
