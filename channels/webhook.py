@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from channels import escaping, fields
+from channels import fields
 from channels.answers import Call, Caller, Reading, by_status, retry_after
 from channels.base import ChannelConfig, Message, Outcome, Part
 from channels.config import secrets_of
@@ -80,9 +80,6 @@ class Webhook(Caller):
     kind: ClassVar[str] = "webhook"
     Config: ClassVar[type[ChannelConfig]] = WebhookConfig
     format: ClassVar[str] = "text"
-
-    def escape(self, text: str) -> str:
-        return escaping.clean(text)
 
     def parts(self, message: Message, config: WebhookConfig) -> list[Part]:
         return [Part(1, 1, body(message, config.format), message)]

@@ -53,11 +53,12 @@ class Beginner:
     box: SecretBox
     settings: Settings
     opened: dict[str, tuple[tuple[Any, ...], ChannelConfig]] = field(default_factory=dict, repr=False)
+    copies: Copies = field(default_factory=Copies, repr=False)
 
     def begin(self, tasks: Sequence[Task]) -> Mapping[str, Begun]:
         """By delivery; what is not among them has not begun."""
-        configs, copies = self._configs(tasks), Copies()
-        found = [(task, self._made(task, configs, copies)) for task in tasks if is_first(task)]
+        configs = self._configs(tasks)
+        found = [(task, self._made(task, configs)) for task in tasks if is_first(task)]
         ready = [(task, made) for task, made in found if made is not None]
         if not ready:
             return {}
@@ -92,7 +93,7 @@ class Beginner:
             self.opened[channel.id] = (made_of, config)
         return config
 
-    def _made(self, task: Task, configs: Mapping[str, ChannelConfig], copies: Copies) -> Made | None:
+    def _made(self, task: Task, configs: Mapping[str, ChannelConfig]) -> Made | None:
         """Its message, if it is plain."""
         config = configs.get(task.channel.id)
         if config is None:
@@ -100,7 +101,7 @@ class Beginner:
         try:
             if config.templates():
                 return None
-            made = make(task, (), self.box, self.settings, config, copies)
+            made = make(task, (), self.box, self.settings, config, self.copies)
             return made if isinstance(made, Made) and is_plain(task, made) else None
         except Exception as error:  # noqa: BLE001  a border: one message must not keep the others from being sent
             log.info("not_made", delivery=task.row.id, why=kind_and_place(error))

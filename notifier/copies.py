@@ -1,9 +1,11 @@
 """What an alert says on several channels is rendered once: only links differ, for they name the delivery.
 
-For the first tries of one claim, in built-in words. All else is rendered by itself (`notifier/rendering.py`).
+For first tries, in built-in words. All else is rendered by itself (`notifier/rendering.py`).
 """
 
-from dataclasses import dataclass, field, replace
+from collections import OrderedDict
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any
 
 from channels.base import Adapter, Message
@@ -11,12 +13,17 @@ from notifier.composing import WITHOUT_LINK, Rendered
 from notifier.rendering import render
 from notifier.wording import AlertView, speaker
 
+KEPT = 512  # messages
+# All that is told, but for what names the delivery.
+_TOLD = attrgetter(*(one.name for one in fields(AlertView) if one.name not in ("delivery_id", "ack")))
+
 
 @dataclass(frozen=True)
 class Copies:
-    """Of one claim, whose alerts were read once: those of one id are the same."""
+    """The messages that were made last, each with what it tells: an alert that has changed since is rendered
+    anew. For one thread."""
 
-    known: dict[tuple[Any, ...], Message] = field(default_factory=dict)
+    known: OrderedDict[tuple[Any, ...], tuple[Any, Message]] = field(default_factory=OrderedDict)
 
     def render(
         self, view: AlertView, adapter: Adapter, language: str, timezone: str, public_url: str | None
@@ -25,16 +32,18 @@ class Copies:
         how = (adapter, language, timezone, public_url)
         if view.alert_id is None or adapter.format in WITHOUT_LINK:
             return render(view, *how)
-        told = (view.alert_id, view.item, tuple(view.items), view.severity, view.status, view.ack is None)
-        key = (how, told, view.trigger, view.open_s)
-        if key in self.known:
+        key, told = (how, view.alert_id, view.item, view.status, view.ack is None), _TOLD(view)
+        known = self.known.get(key)
+        if known is not None and known[0] == told:
             say = speaker(language, timezone, public_url)
-            copy = copied(self.known[key], view.delivery_id, say.link(view), say.ack_link(view))
+            copy = copied(known[1], view.delivery_id, say.link(view), say.ack_link(view))
             if copy is not None:
                 return Rendered(copy)
         rendered = render(view, *how)
         if rendered.template_error is None:
-            self.known[key] = rendered.message
+            self.known[key] = (told, rendered.message)
+            if len(self.known) > KEPT:
+                self.known.popitem(last=False)
         return rendered
 
 

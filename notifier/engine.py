@@ -29,7 +29,7 @@ from notifier.sending import send
 from notifier.tasks import Task, load
 from notifier.tools import Tools
 
-CONCURRENCY = 256
+CONCURRENCY = 512
 POLL_S = 1.0
 REAP_EVERY_S = 10.0
 FINISH_S = 30.0  # how long a stop waits for answers under way

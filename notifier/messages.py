@@ -52,7 +52,7 @@ def make(
     copies: Copies | None = None,
 ) -> Made | Answer:
     """The message and its parts; or an answer, because there can be none. `config`: the channel's, if it was
-    opened before. `copies`: of what the same claim brought."""
+    opened before. `copies`: what was made last."""
     adapter = adapter_of(task.channel.kind)
     if not task.views:
         return NO_ALERT
@@ -64,7 +64,10 @@ def make(
         task = _with_links(task, box)
     rendered = _render(task, adapter, settings, copies)
     params, params_error = _params(task, config, settings)
-    message = _mended(replace(rendered.message, id=task.row.id, params=params), mends)
+    message = rendered.message
+    if params or message.id != task.row.id:
+        message = replace(message, id=task.row.id, params=params)
+    message = _mended(message, mends)
     form = "text" if message.is_plain else adapter.format
     text = message.plain if message.is_plain else message.text
     note, template_error = "", rendered.template_error or params_error

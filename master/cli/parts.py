@@ -91,7 +91,7 @@ def server(
 
 
 def worker(
-    concurrency: Annotated[int, typer.Option(min=1, max=1024, help="Sends on their way at once.")] = 64,
+    concurrency: Annotated[int, typer.Option(min=1, max=1024, help="Sends on their way at once.")] = 512,
     data_dir: DataDir = None,
     metrics: Annotated[
         str | None,

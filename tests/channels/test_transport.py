@@ -2,23 +2,19 @@
 dialled, how long, how much, and what an error says."""
 
 import gzip
-import re
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 import pytest
-import uvloop
 
 from channels import dialling
-from channels.abreast import Abreast
-from channels.answers import Call, Heard
 from channels.standin import Scripted, StandIn
 from channels.transport import (
     ForbiddenTarget,
@@ -30,98 +26,14 @@ from channels.transport import (
     encode,
     malformed,
 )
+from tests.channels.sockets import OK, Asked, abreast, saying, serving, whole_request
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-
-
-@contextmanager
-def serving(talk: Callable[[socket.socket], None], wrap: ssl.SSLContext | None = None) -> Iterator[int]:
-    """A server that lets `talk` do what it likes with each connection."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def run() -> None:
-        while True:
-            try:
-                sock, _ = listener.accept()
-            except OSError:
-                return
-            with suppress(OSError), sock:
-                talk(wrap.wrap_socket(sock, server_side=True) if wrap else sock)
-
-    threading.Thread(target=run, daemon=True).start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-
-
-def whole_request(sock: socket.socket) -> bytes:
-    """All of it: closing a socket with bytes unread would reset the connection."""
-    head = body = b""
-    while not head.endswith(b"\r\n\r\n") and (piece := sock.recv(1)):
-        head += piece
-    length = re.search(rb"(?i)content-length: (\d+)", head)
-    while length and len(body) < int(length[1]) and (piece := sock.recv(65536)):
-        body += piece
-    return head + body
-
-
-def saying(*pieces: bytes, every_s: float = 0.0) -> Callable[[socket.socket], None]:
-    def talk(sock: socket.socket) -> None:
-        whole_request(sock)
-        for piece in pieces:
-            sock.sendall(piece)
-            time.sleep(every_s)
-
-    return talk
+Ask = Callable[[Network, str], Response]
 
 
 def network(**more) -> Network:
     return Network(**{"allow": LOOPBACK, "timeout_s": 1.0, **more})
-
-
-Ask = Callable[[Network, str], Response]
-
-
-@contextmanager
-def abreast(client: Network) -> Iterator[Abreast]:
-    """With an event loop in a thread of its own."""
-    loop = uvloop.new_event_loop()
-    one = Abreast(client, loop)
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    try:
-        yield one
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.run_until_complete(one.close())
-        loop.close()
-
-
-class Asked(Future[Response]):
-    """One POST that is under way."""
-
-    @classmethod
-    def of(cls, one: Abreast, url: str, headers: Mapping[str, str] | None = None) -> "Asked":
-        asked = cls()
-
-        def send() -> None:
-            try:
-                one.send(Call(url, {}, (), headers=headers or {}), asked.hear)
-            except NotSent as lost:
-                asked.hear(lost)
-
-        one.loop.call_soon_threadsafe(send)
-        return asked
-
-    def hear(self, heard: Heard) -> None:
-        if isinstance(heard, Response):
-            self.set_result(heard)
-        else:
-            self.set_exception(heard)
 
 
 @pytest.fixture(params=["threads", "abreast"])

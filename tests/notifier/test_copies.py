@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from channels.registry import ADAPTERS
-from notifier.copies import Copies
+from notifier.copies import KEPT, Copies
 from notifier.items import ITEMS
 from notifier.rendering import AlertView, render
 from tests.notifier.messages import FULL, LABELS, PUBLIC, SHANGHAI, incident
@@ -61,12 +61,21 @@ def test_an_alert_that_quotes_the_first_delivery_is_rendered_again() -> None:
 @pytest.mark.parametrize(
     "changes",
     [{"alert_id": "alr_2"}, {"item": "nodeFT"}, {"status": "resolved"}, {"severity": "critical"},
-     {"ack": None}, {"trigger": "remind", "open_s": 90.0}, {"items": ("a", "b")}],
+     {"ack": None}, {"trigger": "remind", "open_s": 90.0}, {"items": ("a", "b")}, {"repeats": 3},
+     {"title": "y"}, {"labels": {"a": "b"}}, {"links": {"logs": "https://x"}}],
 )  # fmt: skip
 def test_what_is_told_otherwise_is_no_copy(changes: dict[str, Any]) -> None:
     first, second = pair(incident("custom", job=None, event=None, text="x"))
     copies, how = Copies(), (ADAPTERS["webhook"], "en", SHANGHAI, PUBLIC)
     copies.render(first, *how)
-    other = replace(second, **changes)
+    other, known = replace(second, **changes), dict(copies.known)
     assert copies.render(other, *how) == render(other, *how)
-    assert len(copies.known) == 2
+    assert copies.known != known
+
+
+def test_no_more_than_the_last_ones_are_kept() -> None:
+    copies, how = Copies(), (ADAPTERS["webhook"], "en", SHANGHAI, PUBLIC)
+    for n in range(KEPT + 2):
+        copies.render(incident("custom", alert_id=f"alr_{n}", job=None, event=None), *how)
+    assert len(copies.known) == KEPT
+    assert next(iter(copies.known))[1] == "alr_2"
