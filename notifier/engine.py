@@ -37,6 +37,7 @@ DATABASE_AGAIN_S = 1.0
 LOT_S = 0.02  # at least between two claims of a shard for which nobody rang
 STARVED_S = 0.1  # and where all senders were busy, unless many of them are free again
 LOTS = 8  # the part of the senders that makes many
+MANY = 8  # sends on their way, before which other work can wait
 
 log = structlog.get_logger()
 
@@ -97,6 +98,10 @@ class Engine:
             self._claim_in(range(SHARDS), frozenset({shard}))
         finally:
             self._claiming.release()
+
+    def is_busy(self) -> bool:
+        """Whether much is on its way."""
+        return self._slots.busy >= MANY
 
     def stop(self, timeout_s: float = FINISH_S) -> None:
         """Claim nothing more, finish what is under way, end. What takes longer is another worker's then."""

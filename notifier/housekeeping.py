@@ -20,6 +20,7 @@ from notifier.writer import Writer
 KEY = "housekeeper"
 ROUND_S = 1.0
 SHARE = 4  # it rests so many times as long as it works
+BEHIND_S = 10.0  # while much is being sent, which goes first: and most of it need be read only once then
 SWEEP_EVERY_S = 3600.0
 
 log = structlog.get_logger()
@@ -28,8 +29,10 @@ log = structlog.get_logger()
 class Housekeeper:
     """A thread of a worker; of all workers' one is at work."""
 
-    def __init__(self, store: Store, writer: Writer, settings: Settings) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, writer: Writer, settings: Settings, is_busy: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._store, self._is_busy = store, is_busy
         self._writing: Callable[[], AbstractContextManager[Any]] = (
             nullcontext if store.is_postgres else lambda: writer.turn
         )
@@ -48,25 +51,35 @@ class Housekeeper:
         self._thread.join()
 
     def _run(self) -> None:
-        rest = 0.0
+        rest, behind_since = 0.0, time.monotonic()
         while not self._ended.wait(rest):
             began = time.monotonic()
+            if self._is_busy() and began - behind_since < BEHIND_S:
+                rest = ROUND_S
+                continue
+            is_all = True
             try:
                 if self._turn.is_ours():
-                    self._index()
+                    is_all = self._index()
                     self._sweep()
             except SQLAlchemyError as error:
                 log.warning("not_tidied", why=type(error).__name__)
             except Exception:  # a border: the thread must not end
                 log.exception("not_tidied")
-            rest = max(ROUND_S, SHARE * (time.monotonic() - began))
+            rest = SHARE * (time.monotonic() - began)
+            if is_all:
+                rest, behind_since = max(ROUND_S, rest), began
         try:
             self._turn.give_up()
         except SQLAlchemyError as error:
             log.info("turn_not_given_up", why=type(error).__name__)
 
-    def _index(self) -> None:
-        metrics.INDEXED.inc(indexing.advance(self._store, self._writing()))
+    def _index(self) -> bool:
+        """Whether that was all there is."""
+        size = indexing.size_of(self._store)
+        count = indexing.advance(self._store, self._writing(), size)
+        metrics.INDEXED.inc(count)
+        return count < size
 
     def _sweep(self) -> None:
         """A second of it; the rest comes with the next rounds."""

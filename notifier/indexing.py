@@ -23,7 +23,7 @@ from notifier.searchmodel import LATE, PLACES, SearchBits, SearchBlock, SearchSl
 from notifier.storage import Store
 
 FULL = 8192  # deliveries of a block: 1 KB for a word that all of them have
-BATCH, BATCH_SQLITE = 1024, 256  # a write on SQLite keeps all others waiting
+BATCH, BATCH_SQLITE = 1024, 512  # a write on SQLite keeps all others waiting
 LAG = timedelta(seconds=1)  # a transaction that began earlier has mostly been committed by then
 RECENT = timedelta(seconds=15)  # … or at least by then
 LATEST = timedelta(minutes=10)  # … and surely by then
@@ -65,9 +65,14 @@ class Found:
         return len(self.fresh) + len(self.late) + len(self.old or ()) + len(self.changed)
 
 
+def size_of(store: Store) -> int:
+    """How many deliveries a step reads."""
+    return BATCH if store.is_postgres else BATCH_SQLITE
+
+
 def advance(store: Store, turn: AbstractContextManager[Any], batch: int | None = None) -> int:
     """One step; answers how many deliveries were read. Only one process at a time."""
-    size = batch or (BATCH if store.is_postgres else BATCH_SQLITE)
+    size = batch or size_of(store)
     with store.read() as session:
         found = look(session, size, store.now(session))
     if found.count or found.checked is not None or found.top is None:

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby, pairwise
 
 MAX_WORD = 40  # characters of a word that are looked at
@@ -46,18 +47,25 @@ def question(text: str) -> Question:
 
 def words(text: str) -> set[str]:
     """All words of a normal text, as the index has them: `llama3` also under `llama`."""
+    runs = set(_RUN.findall(text))
+    return set().union(*(_of_known(run) if len(run) <= MAX_WORD else _of_run(run) for run in runs))
+
+
+def _of_run(run: str) -> frozenset[str]:
     found: set[str] = set()
-    for run in _RUN.findall(text):
-        for piece, is_of_characters in _pieces(run):
-            if is_of_characters:
-                found.update(piece)
-                found.update(a + b for a, b in pairwise(piece))
-            else:
-                found.add(piece[:MAX_WORD])
-                head = _HEAD.match(piece)
-                if head and piece[head.end() : head.end() + 1].isdecimal():
-                    found.add(head[0][:MAX_WORD])
-    return found
+    for piece, is_of_characters in _pieces(run):
+        if is_of_characters:
+            found.update(piece)
+            found.update(a + b for a, b in pairwise(piece))
+        else:
+            found.add(piece[:MAX_WORD])
+            head = _HEAD.match(piece)
+            if head and piece[head.end() : head.end() + 1].isdecimal():
+                found.add(head[0][:MAX_WORD])
+    return frozenset(found)
+
+
+_of_known = lru_cache(maxsize=8192)(_of_run)  # most runs come again and again
 
 
 def answers(text: str, asked: Question) -> bool:

@@ -36,7 +36,7 @@ def run_worker(
     tools = Tools(store, Writer(store), Leases(), box, network_of(settings), settings)
     engine = Engine(tools, concurrency)
     engine.start()
-    keeper = Housekeeper(store, tools.writer, settings)
+    keeper = Housekeeper(store, tools.writer, settings, engine.is_busy)
     keeper.start()
     listener = None
     if settings.redis_url is not None:

@@ -174,3 +174,22 @@ def test_a_worker_keeps_house_by_itself(store: Store, log: Log, database_url: st
     assert count(store, SearchWatch) == 0
     assert count(store, SearchBlock) > 0
     assert not [one for one in threading.enumerate() if one.name == "housekeeper"]
+
+
+def test_while_much_is_being_sent_the_index_waits_but_not_for_ever(
+    store: Store, log: Log, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.add(1, YOUNG)
+    monkeypatch.setattr("notifier.housekeeping.ROUND_S", 0.01)
+    monkeypatch.setattr("notifier.housekeeping.BEHIND_S", 1000.0)
+    asked: list[None] = []
+    settings = Settings(_env_file=None, database_url=database_url)
+    keeper = Housekeeper(store, Writer(store), settings, lambda: asked.append(None) is None)
+    keeper.start()
+    try:
+        wait_for(lambda: len(asked) > 3)
+        assert count(store, SearchBlock) == 0
+        monkeypatch.setattr("notifier.housekeeping.BEHIND_S", 0.0)
+        wait_for(lambda: count(store, SearchSlot) == 1)
+    finally:
+        keeper.stop()
