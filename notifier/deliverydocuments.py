@@ -4,10 +4,11 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import select
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from notifier.clock import rfc3339
@@ -23,6 +24,7 @@ COLUMNS = (
     ROW.error_code, ROW.error_message, ROW.error_permanent, ROW.recipients, ROW.provider_message_id,
     ROW.merged_into, ROW.is_digest, ROW.why,
 )  # fmt: skip
+_values = attrgetter(*(column.name for column in COLUMNS))
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=rfc3339)
 
 
@@ -203,43 +205,48 @@ def _members(session: Session, digests: Sequence[str]) -> dict[str, list[str]]:
 
 def _document(row: Any, members: list[str] | None, alert_title: str) -> dict[str, Any]:
     """Fields of a `DeliveryDocument`, in their order."""
+    (
+        id_, alert_id, event_id, job_id, job_name, pool, queue, channel, kind, item, items, severity, status,
+        trigger, state, attempt_count, message, created_at, first_attempt_at, delivered_at, next_attempt_at,
+        expires_at, error_code, error_message, error_permanent, recipients, provider_message_id, merged_into,
+        is_digest, why,
+    ) = row if isinstance(row, Row) else _values(row)  # fmt: skip
     return {
-        "id": row.id,
-        "alert_id": row.alert_id,
-        "event_id": row.event_id,
-        "job_id": row.job_id,
-        "job_name": row.job_name,
-        "scope": scope_of(row.pool, row.queue),
-        "channel": row.channel,
-        "kind": row.kind,
-        "item": row.item,
-        "items": row.items,
-        "severity": row.severity,
-        "status": row.status,
-        "trigger": row.trigger,
-        "state": row.state,
-        "attempt_count": row.attempt_count,
-        "title": alert_title if row.message is None else row.message.get("title", ""),
-        "created_at": row.created_at,
-        "first_attempt_at": row.first_attempt_at,
-        "delivered_at": row.delivered_at,
-        "latency_s": _seconds(row.created_at, row.delivered_at),
-        "next_attempt_at": row.next_attempt_at,
-        "expires_at": row.expires_at,
-        "error": _error(row),
-        "recipients": [_recipient(one) for one in row.recipients],
-        "provider_message_id": row.provider_message_id,
-        "merged_into": row.merged_into,
-        "digest_of": (members or []) if row.is_digest else None,
-        "why": row.why,
+        "id": id_,
+        "alert_id": alert_id,
+        "event_id": event_id,
+        "job_id": job_id,
+        "job_name": job_name,
+        "scope": scope_of(pool, queue),
+        "channel": channel,
+        "kind": kind,
+        "item": item,
+        "items": items,
+        "severity": severity,
+        "status": status,
+        "trigger": trigger,
+        "state": state,
+        "attempt_count": attempt_count,
+        "title": alert_title if message is None else message.get("title", ""),
+        "created_at": created_at,
+        "first_attempt_at": first_attempt_at,
+        "delivered_at": delivered_at,
+        "latency_s": _seconds(created_at, delivered_at),
+        "next_attempt_at": next_attempt_at,
+        "expires_at": expires_at,
+        "error": _error(error_code, error_message, error_permanent),
+        "recipients": [_recipient(one) for one in recipients],
+        "provider_message_id": provider_message_id,
+        "merged_into": merged_into,
+        "digest_of": (members or []) if is_digest else None,
+        "why": why,
     }
 
 
-def _error(row: Any) -> dict[str, Any] | None:
-    if row.error_code is None and row.error_message is None:
+def _error(code: str | None, message: str | None, permanent: bool | None) -> dict[str, Any] | None:
+    if code is None and message is None:
         return None
-    permanent = bool(row.error_permanent)
-    return {"code": row.error_code, "message": row.error_message or "", "permanent": permanent}
+    return {"code": code, "message": message or "", "permanent": bool(permanent)}
 
 
 def _message(row: Delivery) -> MessageDocument | None:

@@ -4,7 +4,7 @@ The term that is in the fewest blocks leads, the others are read only where it i
 them quick, and what is left to do are terms that all stand everywhere.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session
 
 from notifier import bitmaps
+from notifier.among import among
 from notifier.bitmaps import Set
 from notifier.searchmodel import LATE, PLACES, SearchBits
 from notifier.storage import BINARY
@@ -26,14 +27,14 @@ _FROM_TO = BITS.block.between(bindparam("low"), bindparam("top"))
 _SEVERAL = _ROWS.add_columns(BITS.term).where(BITS.term.in_(bindparam("terms", expanding=True)), _FROM_TO)
 _NEWEST = _ROWS.where(_OF_TERM, _FROM_TO).order_by(BITS.block.desc()).limit(bindparam("most"))
 _SPAN = _ROWS.where(_OF_TERM, _FROM_TO)
-_NAMED = _ROWS.where(_OF_TERM, BITS.block.in_(bindparam("blocks", expanding=True)))
+_NAMED = _ROWS.where(_OF_TERM, among(BITS.block, "blocks"))
 
 Bits = Mapping[int, bytes]
 
 
 @dataclass(frozen=True)
 class Lot:
-    """Places where all terms stand, by block. `late`: places that are out of their order by id."""
+    """Places where all terms stand, by block. `late`: those out of their order, also of other blocks."""
 
     places: Mapping[int, Set]
     late: Mapping[int, frozenset[int]]
@@ -50,36 +51,36 @@ class Lot:
         """The late ones."""
         return [
             block * PLACES + place
-            for block, late in self.late.items()
+            for block in self.late.keys() & self.places.keys()
             for place in bitmaps.falling(self.places[block])
-            if place in late
+            if place in self.late[block]
         ]
 
 
 def lots(session: Session, terms: Iterable[bytes], bottom: int, top: int) -> Iterator[Lot]:
     """Of the blocks from top to bottom."""
-    wanted, size = sorted(terms), FIRST
-    low = max(bottom, top - size + 1)
-    first = _several(session, [*wanted, LATE], low, top)
-    wanted.sort(key=lambda term: sum(map(len, first[term].values())))
-    yield _lot(wanted, first)
+    size, low = FIRST, max(bottom, top - FIRST + 1)
+    first = _several(session, [*terms, LATE], low, top)
+    lead, *others = sorted(terms, key=lambda term: sum(map(len, first[term].values())))
+    places = _opened(first[lead])
+    for term in others:
+        places = _meeting(places, first[term])
+    yield Lot(places, _late(first[LATE]))
+    if low == bottom:
+        return
+    late = _late(_read(session, _SPAN, {"term": LATE, "low": bottom, "top": low - 1}))
     while low > bottom:
         top, size = low - 1, min(size * GROWS, LARGEST)
-        span = {"low": bottom, "top": top, "most": size}
-        found = {wanted[0]: _read(session, _NEWEST, {"term": wanted[0], **span})}
-        lead = found[wanted[0]]
-        low = min(lead) if len(lead) == size else bottom
-        places: dict[int, Set] = {block: bitmaps.opened(bits) for block, bits in lead.items()}
-        for term in wanted[1:]:
+        led = _read(session, _NEWEST, {"term": lead, "low": bottom, "top": top, "most": size})
+        low = min(led) if len(led) == size else bottom
+        places = _opened(led)
+        for term in others:
             places = _meeting(places, _of(session, term, places))
-        yield Lot(places, _places(_of(session, LATE, places)))
+        yield Lot(places, late)
 
 
-def _lot(terms: Sequence[bytes], found: Mapping[bytes, Bits]) -> Lot:
-    places: dict[int, Set] = {block: bitmaps.opened(bits) for block, bits in found[terms[0]].items()}
-    for term in terms[1:]:
-        places = _meeting(places, found[term])
-    return Lot(places, _places({block: bits for block, bits in found[LATE].items() if block in places}))
+def _opened(found: Bits) -> dict[int, Set]:
+    return {block: bitmaps.opened(bits) for block, bits in found.items()}
 
 
 def _meeting(places: Mapping[int, Set], others: Bits) -> dict[int, Set]:
@@ -89,13 +90,14 @@ def _meeting(places: Mapping[int, Set], others: Bits) -> dict[int, Set]:
     return {block: some for block, some in both if some}
 
 
-def _places(late: Bits) -> dict[int, frozenset[int]]:
+def _late(late: Bits) -> dict[int, frozenset[int]]:
     return {block: frozenset(bitmaps.descending(bits)) for block, bits in late.items()}
 
 
-def _several(session: Session, terms: Sequence[bytes], low: int, top: int) -> dict[bytes, dict[int, bytes]]:
+def _several(session: Session, terms: Iterable[bytes], low: int, top: int) -> dict[bytes, dict[int, bytes]]:
+    terms = list(terms)
     found: dict[bytes, dict[int, bytes]] = {term: {} for term in terms}
-    for block, bits, term in session.execute(_SEVERAL, {"terms": terms, "low": low, "top": top}):
+    for block, bits, term in session.execute(_SEVERAL, {"terms": terms, "low": low, "top": top}).all():
         found[term][block] = bits
     return found
 
@@ -111,4 +113,4 @@ def _of(session: Session, term: bytes, blocks: Mapping[int, Any]) -> dict[int, b
 
 
 def _read(session: Session, rows: Select[Any], values: Mapping[str, Any]) -> dict[int, bytes]:
-    return {row.block: row.bits for row in session.execute(rows, values)}
+    return dict(session.execute(rows, values).all())

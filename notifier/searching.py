@@ -17,6 +17,7 @@ from sqlalchemy import Row, Select, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from notifier import bitmaps, searchtexts
+from notifier.among import among
 from notifier.deliverydocuments import COLUMNS, ROW
 from notifier.meeting import lots
 from notifier.searchmodel import LATE, PLACES, SearchBits, SearchBlock, SearchSlot, SearchWatch
@@ -28,10 +29,9 @@ WATCHED = 2000  # unsettled deliveries that are compared with the index
 MANY = 512  # deliveries looked at together, at most
 
 SLOT: Any = SearchSlot.__table__.c
-_SOME: Any = bindparam("some", expanding=True)
-_BY_ID = select(*COLUMNS).where(ROW.id.in_(_SOME))
-_BY_SLOT = select(*COLUMNS).where(ROW.id == SLOT.delivery_id, SLOT.slot.in_(_SOME))
-_IDS_BY_SLOT = select(SLOT.delivery_id).where(SLOT.slot.in_(_SOME))
+_BY_ID = select(*COLUMNS).where(among(ROW.id, "some"))
+_BY_SLOT = select(*COLUMNS).where(ROW.id == SLOT.delivery_id, among(SLOT.slot, "some"))
+_IDS_BY_SLOT = select(SLOT.delivery_id).where(among(SLOT.slot, "some"))
 _WATCH: Any = (
     select(SearchWatch.__table__)
     .order_by(SearchWatch.__table__.c.delivery_id.desc())
