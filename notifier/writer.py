@@ -21,6 +21,7 @@ T = TypeVar("T")
 MAX_BATCH = 100
 IDLE_S = 10.0  # after which a thread ends
 Work = Callable[[Session], Any]
+Job = tuple[Work, Future[Any]]
 _PATIENCE = text("set local lock_timeout = '1s'")  # of many, for what one of them waits for
 
 log = structlog.get_logger()
@@ -40,7 +41,7 @@ class Writer:
         self._store = store
         self._most = threads
         self._threads: list[threading.Thread] = []
-        self._waiting: list[tuple[Work, Future[Any]]] = []
+        self._waiting: list[Job] = []
         self._changed = threading.Condition()
         self._is_closed = False
         self.turn = threading.Lock()
@@ -85,7 +86,7 @@ class Writer:
     def _run(self) -> None:
         while self._is_needed():
             with self.turn if self._most == 1 else nullcontext():
-                self._commit(self._next())
+                self._commit()
 
     def _is_needed(self) -> bool:
         """Whether there is something to do, as soon as there is."""
@@ -95,30 +96,35 @@ class Writer:
                 self._threads.remove(threading.current_thread())
             return bool(self._waiting)
 
-    def _next(self) -> list[tuple[Work, Future[Any]]]:
+    def _next(self) -> list[Job]:
         """All that is there, but what nobody waits for any more."""
         with self._changed:
             batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
         return [(work, done) for work, done in batch if done.set_running_or_notify_cancel()]
 
-    def _commit(self, batch: list[tuple[Work, Future[Any]]], *, is_second: bool = False) -> None:
-        results: list[Any] = []
+    def _commit(self, given: list[Job] | None = None, *, is_second: bool = False) -> None:
+        """Without `given`: all that is there once SQLite's lock is ours; others may keep us waiting."""
+        batch, results = given, list[Any]()
         try:
-            if batch:
-                with self._store.write() as session:
-                    if len(batch) > 1 and self._store.is_postgres:
-                        session.execute(_PATIENCE)
-                    for work, _ in batch:
-                        results.append(work(session))
+            with self._store.write() as session:
+                if batch is None:
+                    session.connection()
+                    batch = self._next()
+                if len(batch) > 1 and self._store.is_postgres:
+                    session.execute(_PATIENCE)
+                for work, _ in batch:
+                    results.append(work(session))
         except Exception as error:  # noqa: BLE001  a border: whoever waits gets the error, the thread lives
-            self._blame(batch, error, len(results), is_second=is_second)
+            if batch is None:
+                for _, done in self._next():
+                    done.set_exception(error)
+            else:
+                self._blame(batch, error, len(results), is_second=is_second)
             return
         for (_, done), result in zip(batch, results, strict=True):
             done.set_result(result)
 
-    def _blame(
-        self, batch: list[tuple[Work, Future[Any]]], error: Exception, at: int, *, is_second: bool
-    ) -> None:
+    def _blame(self, batch: list[Job], error: Exception, at: int, *, is_second: bool) -> None:
         """One that fails must not fail the others: it is tried again by itself, after them."""
         if len(batch) == 1:
             batch[0][1].set_exception(error)

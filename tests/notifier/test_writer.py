@@ -11,7 +11,7 @@ from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
-from notifier.storage import Store
+from notifier.storage import Store, make_engine
 from notifier.writer import Writer
 
 
@@ -100,6 +100,25 @@ def test_who_is_refused_is_tried_again_after_the_others_and_those_are_committed_
     writer.close()
 
 
+@pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)
+def test_what_comes_while_the_database_is_waited_for_comes_along(store: Store, commits: list[str]) -> None:
+    writer = Writer(store)
+    with store.write() as session:
+        note(session, "other")
+        came = [writer.submit(partial(note, key=key)) for key in ("a", "b", "c")]
+        commits.clear()
+    assert [one.result(10) for one in came] == ["a", "b", "c"]
+    assert len(commits) == 2  # the other's and one more
+    writer.close()
+
+
+def test_without_a_database_all_are_told_so() -> None:
+    writer = Writer(Store(make_engine("postgresql+psycopg://nobody@/none?host=/nowhere")))
+    came = [writer.submit(partial(note, key=key)) for key in ("a", "b")]
+    assert all(isinstance(one.exception(10), DBAPIError) for one in came)
+    writer.close()
+
+
 def test_what_nobody_waits_for_any_more_is_not_done(store: Store) -> None:
     writer = Writer(store)
     with writer.turn:
@@ -115,10 +134,10 @@ def test_one_that_waits_for_anothers_lock_keeps_nobody_else_waiting(store: Store
     writer = Writer(store, threads=2)
     with store.write() as session:
         note(session, "held")
-        waits = [writer.submit(partial(note, key=key)) for key in ("held", "held")]
+        waits = writer.submit(partial(note, key="held"))
         assert [writer.submit(partial(note, key=key)).result(10) for key in ("a", "b")] == ["a", "b"]
-        assert not any(one.done() for one in waits)
-    assert all(isinstance(one.exception(10), IntegrityError) for one in waits)
+        assert not waits.done()
+    assert isinstance(waits.exception(10), IntegrityError)
     writer.close()
 
 
