@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import CursorResult, Table, bindparam, func, or_, select, update
+from sqlalchemy import Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from channels.base import Answer, Limit, Outcome, Recipient
 from notifier import meters, retry
+from notifier.bulk import Bulk
 from notifier.leases import LEASE
 from notifier.model import Attempt, ChannelMeter, Delivery, MeterUse
 from notifier.pace import Book, Lane
@@ -37,19 +38,33 @@ _BEGUN = (
     )
 )
 _BEGUN_WITH_MESSAGE = _BEGUN.values(message=bindparam("shown"))
+_FIRST = Bulk(
+    _DELIVERIES.update()
+    .where(
+        _DELIVERIES.c.id == bindparam("id_"),
+        _DELIVERIES.c.lease_token == bindparam("token"),
+        _DELIVERIES.c.state == "sending",
+        _DELIVERIES.c.attempt_count == 0,
+    )
+    .values(
+        attempt_count=1,
+        first_attempt_at=bindparam("now", type_=Instant),
+        message=bindparam("shown", type_=_DELIVERIES.c.message.type),
+    )
+)
 _BEGIN = _BEGUN.returning(_DELIVERIES.c.id)
 _BEGIN_WITH_MESSAGE = _BEGUN_WITH_MESSAGE.returning(_DELIVERIES.c.id)
 _INSERT = _ATTEMPTS.insert().returning(_ATTEMPTS.c.id, sort_by_parameter_order=True)
-_COMPLETE = (
+_COMPLETE = Bulk(
     _ATTEMPTS.update()
     .where(_ATTEMPTS.c.id == bindparam("id_"))
     .values(
-        finished_at=bindparam("now"),
+        finished_at=bindparam("now", type_=Instant),
         outcome=bindparam("meant"),
         http_status=bindparam("status"),
         provider_code=bindparam("code"),
         provider_message=bindparam("said"),
-        recipients=bindparam("told"),
+        recipients=bindparam("told", type_=_ATTEMPTS.c.recipients.type),
         request=bindparam("sent"),
         response=bindparam("got"),
     )
@@ -122,17 +137,45 @@ def intend(session: Session, intent: Intent, now: datetime) -> Written:
     return Written(attempt_id, blocked=blocked)
 
 
-def intend_all(session: Session, intents: Sequence[Intent], now: datetime) -> list[int]:
-    """The same for first sends that nothing limits, all at once; answers their attempts.
+@dataclass(frozen=True, slots=True)
+class First:
+    """The only part of a first send that nothing limits, soon after its claim."""
+
+    delivery_id: str
+    channel_id: str
+    token: str
+    trigger: str
+    message: Mapping[str, Any]
+    claimed_at: datetime | None
+
+
+def intend_all(session: Session, first: Sequence[First], now: datetime) -> list[int]:
+    """The same for many of these at once; answers their attempts. Their leases end as the claim has them.
 
     Raises:
         NotOursError: then nothing may be committed.
     """
-    begun = [{**_ours(intent, now), "shown": intent.message} for intent in intents]
-    if cast(CursorResult[Any], session.execute(_BEGUN_WITH_MESSAGE, begun)).rowcount != len(begun):
+    begun = [{"id_": one.delivery_id, "token": one.token, "now": now, "shown": one.message} for one in first]
+    if _FIRST.run(session, begun) != len(begun):
         raise NotOursError
-    made = session.execute(_INSERT, [_values(intent, now, []) for intent in intents])
+    made = session.execute(_INSERT, [_first_values(one, now) for one in first])
     return list(made.scalars())
+
+
+def _first_values(one: First, now: datetime) -> dict[str, Any]:
+    return {
+        "delivery_id": one.delivery_id,
+        "channel_id": one.channel_id,
+        "n": 1,
+        "part": 1,
+        "parts": 1,
+        "trigger": one.trigger,
+        "lease_token": one.token,
+        "started_at": now,
+        "possible_duplicate": False,
+        "recipients": [],
+        "claimed_at": one.claimed_at,
+    }
 
 
 def complete(
@@ -161,7 +204,7 @@ def complete_all(session: Session, answers: Sequence[tuple[int, Answer, datetime
         }
         for attempt_id, answer, at in answers
     ]
-    session.execute(_COMPLETE, values)
+    _COMPLETE.run(session, values)
 
 
 def give_up_lost(session: Session, row: Delivery, now: datetime) -> int:

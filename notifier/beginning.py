@@ -13,14 +13,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from channels.base import Answer, ChannelConfig
 from notifier import meters
-from notifier.attempts import Intent, NotOursError, intend_all
+from notifier.attempts import First, NotOursError, intend_all
 from notifier.channels import load_config
 from notifier.clock import utcnow
 from notifier.copies import Copies
 from notifier.errors import kind_and_place
 from notifier.messages import Made, make
 from notifier.model import Channel
-from notifier.pace import lane_of
 from notifier.secretbox import SecretBox
 from notifier.settings import Settings
 from notifier.storage import Store
@@ -121,17 +120,6 @@ def is_plain(task: Task, made: Made) -> bool:
     return len(made.parts) == 1 and set(names) == {""} and not is_limited and made.adapter.resend_when_unknown
 
 
-def _intent(task: Task, made: Made) -> Intent:
-    return Intent(
-        delivery_id=task.row.id,
-        channel_id=task.row.channel_id,
-        token=task.token,
-        n=1,
-        part=1,
-        parts=1,
-        trigger=task.row.trigger,
-        possible_duplicate=False,
-        lane=lane_of(task.row.severity, task.row.order_key),
-        message=made.shown,
-        claimed_at=task.claimed_at,
-    )
+def _intent(task: Task, made: Made) -> First:
+    row = task.row
+    return First(row.id, row.channel_id, task.token, row.trigger, made.shown, task.claimed_at)

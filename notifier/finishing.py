@@ -12,13 +12,14 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 import structlog
-from sqlalchemy import CursorResult, Table, bindparam, func, update
+from sqlalchemy import Table, bindparam, func, update
 from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
 from notifier import faultpoints
 from notifier.attempts import NotOursError, complete_all
+from notifier.bulk import Bulk
 from notifier.errors import kind_and_place
 from notifier.model import Channel, Delivery
 from notifier.recipients import TOLD, document
@@ -34,7 +35,7 @@ PERSIST_AGAIN_S = 0.5
 log = structlog.get_logger()
 
 _D = cast(Table, Delivery.__table__)
-_TOLD = (
+_TOLD = Bulk(
     _D.update()
     .where(_D.c.id == bindparam("id_"), _D.c.lease_token == bindparam("token"), _D.c.state == "sending")
     .values(
@@ -43,8 +44,8 @@ _TOLD = (
         next_attempt_at=None,
         lease_token=None,
         lease_until=None,
-        mends=bindparam("done"),
-        recipients=bindparam("told"),
+        mends=bindparam("done", type_=_D.c.mends.type),
+        recipients=bindparam("told", type_=_D.c.recipients.type),
         provider_message_id=func.coalesce(bindparam("named"), _D.c.provider_message_id),
         delivered_at=bindparam("at", type_=Instant),
         error_code=None,
@@ -90,7 +91,7 @@ def finish(session: Session, told: Sequence[Told], now: datetime) -> frozenset[i
     since = time.monotonic()
     moments = [now - timedelta(seconds=max(0.0, since - one.at)) for one in told]
     rows = [_values(one, at) for one, at in zip(told, moments, strict=True)]
-    if cast(CursorResult[Any], session.execute(_TOLD, rows)).rowcount != len(rows):
+    if _TOLD.run(session, rows) != len(rows):
         raise NotOursError
     answers = zip(told, moments, strict=True)
     complete_all(session, [(one.done.attempt_id or 0, one.done.answer, at) for one, at in answers])

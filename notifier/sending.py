@@ -258,7 +258,7 @@ class _Sending:
     def _count_intent(self, intent: Intent) -> None:
         if intent.possible_duplicate:
             metrics.POSSIBLE_DUPLICATES.labels(self._row.kind).inc()
-        if self._n == 1 and intent.part == 1:
+        if intent.n == 1 and intent.part == 1:
             count_first(self._row)
 
 

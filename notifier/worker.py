@@ -1,5 +1,6 @@
 """`faultcast worker`: the delivery engine, woken by the bell, until it is told to stop."""
 
+import gc
 import sys
 import threading
 
@@ -19,6 +20,8 @@ from notifier.settings import Settings
 from notifier.storage import Store, make_engine
 from notifier.tools import Tools
 from notifier.writer import Writer
+
+GARBAGE = 10_000  # new objects, a few claims' worth, before it is looked for
 
 log = structlog.get_logger()
 
@@ -44,6 +47,9 @@ def run_worker(
         listener.start()
     presence = Presence(store, concurrency)
     presence.start()
+    gc.collect()
+    gc.freeze()  # what is there for good is not looked through again and again
+    gc.set_threshold(GARBAGE)
     log.info("worker_started", concurrency=concurrency, hears_a_bell=listener is not None)
     stop.wait()
     log.info("worker_stopping")
