@@ -20,12 +20,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.types import JSON, TypeDecorator
 
+from notifier.afteryou import AfterYou
 from notifier.clock import utcnow
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BUSY_S = 30
-_LOOK_EVERY_S = 0.001
+_LOOK_EVERY_S = 0.0005
+_CHECKPOINT = "wal_autocheckpoint=4000"  # pages, 16 MiB: most are written again before that
 _ZONE = "zone"
 _AFTER = "after"
 _LASTS = "lasts"
@@ -71,10 +73,12 @@ def make_engine(url: str, *, pool_size: int = 10) -> Engine:
         url, pool_size=pool_size, max_overflow=20, connect_args={"timeout": _BUSY_S}, json_serializer=_json
     )
 
+    after_you = AfterYou(engine.url.database)
+
     @event.listens_for(engine, "connect")
     def _pragmas(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver begins nothing by itself: we say which BEGIN
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", _CHECKPOINT):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
@@ -83,7 +87,7 @@ def make_engine(url: str, *, pool_size: int = 10) -> Engine:
         if mode == IMMEDIATE:
             lasts = connection.get_execution_options().get(_LASTS, True)
             connection.connection.cursor().execute(f"PRAGMA synchronous={'FULL' if lasts else 'NORMAL'}")
-            _begin_writing(connection)
+            _begin_writing(connection, after_you)
         else:
             connection.exec_driver_sql(f"BEGIN {mode}")
 
@@ -102,13 +106,14 @@ def _binary(
         cursor.format = 1
 
 
-def _begin_writing(connection: Connection) -> None:
+def _begin_writing(connection: Connection, after_you: AfterYou) -> None:
     """Begins as soon as no other process writes.
 
     SQLite's own waiting sleeps longer and longer, up to a tenth of a second, while others come and go.
     """
     raw: Any = connection.connection.dbapi_connection
     until = time.monotonic() + _BUSY_S
+    after_you.step_aside()
     raw.execute("PRAGMA busy_timeout = 0")
     try:
         while time.monotonic() < until:
@@ -117,11 +122,13 @@ def _begin_writing(connection: Connection) -> None:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                     break
+                after_you.wait()
                 time.sleep(_LOOK_EVERY_S)
             else:
                 return
         connection.exec_driver_sql("BEGIN IMMEDIATE")  # SQLAlchemy is to meet what is wrong
     finally:
+        after_you.wait_no_more()
         raw.execute(f"PRAGMA busy_timeout = {_BUSY_S * 1000}")
 
 

@@ -1,10 +1,26 @@
-"""What a commit promises on SQLite: to outlast the machine's power, unless it need not last."""
+"""What a commit promises on SQLite: to outlast the machine's power, unless it need not. And who is next."""
 
+import threading
+from pathlib import Path
+
+import pytest
 from sqlalchemy import text
+from sqlalchemy.orm import Session
 
+from notifier.afteryou import AfterYou
 from notifier.storage import Store, make_engine
+from tests.conftest import wait_for
 
 FULL, NORMAL = 2, 1
+
+
+def note(session: Session, key: str) -> None:
+    session.execute(text("insert into meta (key, value) values (:key, '')"), {"key": key})
+
+
+def run(store: Store, key: str) -> None:
+    with store.write() as session:
+        note(session, key)
 
 
 def test_only_what_need_not_last_is_not_synced(sqlite_url: str) -> None:
@@ -18,3 +34,57 @@ def test_only_what_need_not_last_is_not_synced(sqlite_url: str) -> None:
         with Store(make_engine(sqlite_url)).read() as session:  # others see it all the same
             assert session.scalar(text("select value from meta where key = 'lasts'")) == str(lasts)
     store.engine.dispose()
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long those stepped aside who had to."""
+    found: list[float] = []
+
+    class Clock:
+        sleep = staticmethod(found.append)
+
+    monkeypatch.setattr("notifier.afteryou.time", Clock)
+    return found
+
+
+def test_who_waits_for_the_lock_is_let_in_by_who_comes_later(sqlite_url: str, slept: list[float]) -> None:
+    database = sqlite_url.removeprefix("sqlite:///")
+    writing, waiting, later = (Store(make_engine(sqlite_url)) for _ in range(3))
+    with writing.write() as session:
+        note(session, "first")
+        thread = threading.Thread(target=lambda: run(waiting, "second"))
+        thread.start()
+        wait_for(lambda: AfterYou(database).step_aside() or slept)
+    thread.join()
+    slept.clear()
+    run(later, "third")
+    assert not slept, "nobody waits any more"
+    for store in (writing, waiting, later):
+        store.engine.dispose()
+
+
+def test_who_waits_is_seen_until_it_ends(tmp_path: Path, slept: list[float]) -> None:
+    """Its last end is its process', of which nothing stays behind."""
+    one, other = AfterYou(str(tmp_path / "x")), AfterYou(str(tmp_path / "x"))
+    for waits in (False, True):
+        one.step_aside()
+        if waits:
+            one.wait()
+        other.step_aside()
+        assert len(slept) == waits
+    one.wait_no_more()
+    other.step_aside()
+    one.wait()
+    del one
+    other.step_aside()
+    assert len(slept) == 1
+
+
+@pytest.mark.parametrize("database", [None, "/nowhere/x.db"])
+def test_without_a_file_all_goes_on(database: str | None, slept: list[float]) -> None:
+    who = AfterYou(database)
+    who.step_aside()
+    who.wait()
+    who.wait_no_more()
+    assert not slept
