@@ -1,7 +1,7 @@
 """From a provider's reply to an Answer: what all robots and webhooks have in common."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -85,24 +85,29 @@ class Caller(Adapter):
         now: datetime,
         only: frozenset[str] | None = None,  # noqa: ARG002  it has one receiver
     ) -> Answer:
-        call = self.call(part, config, now)
-        try:
-            heard: Heard = network.request(
-                "POST", call.url, json=call.payload, body=call.body, headers=call.headers
-            )
-        except (NotSent, Unanswered) as lost:
-            heard = lost
-        return self.answer(call, heard, now)
+        return ask(network, self.call(part, config, now), lambda response: self.read(response, now))
 
-    def answer(self, call: Call, heard: Heard, now: datetime) -> Answer:
-        """What came of it, as it may be kept."""
-        shown = _shown(call).decode()
-        # The URL's key would be hidden anyway; without it the host stays readable.
-        request = redact(f"POST {mask_url(call.url)}\n{shown}", call.secrets)
-        if isinstance(heard, Response):
-            return _answer(self.read(heard, now), heard, call.secrets, request)
-        outcome, code = _LOST[type(heard)]
-        return Answer(outcome, code=code, message=heard.reason, request=request)
+
+def ask(network: Network, call: Call, read: Callable[[Response], Reading]) -> Answer:
+    """Post, and say what came of it; never raises for what the network or the provider does."""
+    try:
+        heard: Heard = network.request(
+            "POST", call.url, json=call.payload, body=call.body, headers=call.headers
+        )
+    except (NotSent, Unanswered) as lost:
+        heard = lost
+    return answered(call, heard, read)
+
+
+def answered(call: Call, heard: Heard, read: Callable[[Response], Reading]) -> Answer:
+    """What came of it, as it may be kept."""
+    shown = _shown(call).decode()
+    # The URL's key would be hidden anyway; without it the host stays readable.
+    request = redact(f"POST {mask_url(call.url)}\n{shown}", call.secrets)
+    if isinstance(heard, Response):
+        return _answer(read(heard), heard, call.secrets, request)
+    outcome, code = _LOST[type(heard)]
+    return Answer(outcome, code=code, message=heard.reason, request=request)
 
 
 def _shown(call: Call) -> bytes:

@@ -15,7 +15,7 @@ import structlog
 import uvloop
 
 from channels.abreast import Abreast
-from channels.answers import Call, Caller, Heard
+from channels.answers import Call, Caller, Heard, answered
 from channels.base import Answer, Outcome
 from channels.transport import NotSent, Response
 from notifier import faultpoints
@@ -116,7 +116,7 @@ class Lane:
         try:
             if isinstance(heard, Response):
                 faultpoints.hit("bytes_sent")
-            answer = sent.adapter.answer(sent.call, heard, sent.now)
+            answer = answered(sent.call, heard, lambda response: sent.adapter.read(response, sent.now))
             answer = as_kept(answer, task.row.kind, time.monotonic() - sent.since)
         except Exception as error:  # noqa: BLE001  a border: whatever an answer does to whoever reads it
             # No traceback: an error's own words may hold a secret.
