@@ -72,8 +72,11 @@ class Plan:
     @classmethod
     def found(cls, connection: Connection) -> "Plan":
         """That by which a database was filled."""
-        ends = select(func.min(Delivery.created_at), func.max(Delivery.created_at))
-        first, last = (_number(moment) for moment in connection.execute(ends).one())
+        oldest, newest = (
+            select(Delivery.created_at).where(Delivery.id == select(end(Delivery.id)).scalar_subquery())
+            for end in (func.min, func.max)
+        )
+        first, last = (_number(connection.execute(one).scalar_one()) for one in (oldest, newest))
         blocks = connection.scalar(select(func.count()).select_from(SearchBlock)) or 0
         return cls(last - first + 1, blocks // (last - first + 1), first)
 
