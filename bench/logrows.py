@@ -17,18 +17,16 @@ from sqlalchemy import Connection, Engine, func, insert, select, text
 
 from notifier import indexing
 from notifier.ids import first_id
+from notifier.indexing import FULL
 from notifier.lots import lots
 from notifier.model import Alert, Attempt, Delivery
 from notifier.searchmodel import PLACES, SearchBits, SearchBlock, SearchSlot
 from notifier.storage import IMMEDIATE, Store
 
-BLOCK = 8192  # deliveries of a block of the index
-MOST, WINDOW_BITS, PREFIX = (
-    204,
-    25,
-    5,
-)  # windows of 9 hours of milliseconds: what five characters of an id count
+MOST = 204  # windows
+WINDOW_BITS, PREFIX = 25, 5  # 9 hours of milliseconds: what five characters of an id count
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LOT = 8192
 JOBS, NODES, RANKS = 5000, 500, 512
 TEAMS = ("oncall", "infra", "平台", "train", "llm", "vision", "speech", "night")
 KINDS = ("dingtalk", "wecom", "feishu", "webhook", "sms")
@@ -55,19 +53,18 @@ MOMENTS = (
 
 @dataclass(frozen=True)
 class Plan:
-    """`copies` windows of time, the first of that number, with `blocks` full blocks each."""
+    """`copies` windows of time, the first of that number, with `base` deliveries each."""
 
     copies: int
-    blocks: int
+    base: int
     first: int
 
     @classmethod
     def of(cls, rows: int) -> "Plan":
         """Up to the present, at least so many rows."""
-        copies = min(MOST, math.ceil(rows / BLOCK))
-        return cls(
-            copies, math.ceil(rows / (copies * BLOCK)), (int(time.time() * 1000) >> WINDOW_BITS) - copies
-        )
+        copies = min(MOST, math.ceil(rows / FULL))
+        first = (int(time.time() * 1000) >> WINDOW_BITS) - copies
+        return cls(copies, math.ceil(rows / (copies * FULL)) * FULL, first)
 
     @classmethod
     def found(cls, connection: Connection) -> "Plan":
@@ -77,12 +74,14 @@ class Plan:
             for end in (func.min, func.max)
         )
         first, last = (_number(connection.execute(one).scalar_one()) for one in (oldest, newest))
-        blocks = connection.scalar(select(func.count()).select_from(SearchBlock)) or 0
-        return cls(last - first + 1, blocks // (last - first + 1), first)
+        upto = first_id("dlv", EPOCH + timedelta(milliseconds=(first + 1) << WINDOW_BITS))
+        base = connection.scalar(select(func.count()).where(Delivery.id < upto)) or 0
+        return cls(last - first + 1, base, first)
 
     @property
-    def base(self) -> int:
-        return self.blocks * BLOCK
+    def blocks(self) -> int:
+        """Of the index, for each window."""
+        return math.ceil(self.base / FULL)
 
     @property
     def rows(self) -> int:
@@ -209,11 +208,11 @@ def fill(engine: Engine, plan: Plan) -> None:
 
 def _write_first(store: Store, plan: Plan) -> None:
     """The first window, and what a worker would have written of it by now."""
-    for numbers in lots(range(plan.base), BLOCK):
+    for numbers in lots(range(plan.base), LOT):
         with _writing(store.engine) as connection:
             for table, rows in zip(TABLES, _rows(plan, numbers), strict=True):
                 connection.execute(insert(table), rows)
-    while indexing.advance(store, nullcontext(), BLOCK):
+    while indexing.advance(store, nullcontext(), LOT):
         pass
     with _writing(store.engine) as connection:
         connection.execute(text("update search_blocks set is_checked = true"))

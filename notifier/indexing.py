@@ -22,7 +22,8 @@ from notifier.model import FINAL_STATES, Delivery, Receipt
 from notifier.searchmodel import LATE, PLACES, SearchBits, SearchBlock, SearchSlot, SearchWatch
 from notifier.storage import Store
 
-FULL = 8192  # deliveries of a block: 1 KB for a word that all of them have
+FULL = 15_360  # deliveries of a block: 1.9 KB for a word that all have, which PostgreSQL keeps in its row
+OLD = 8192  # … of one from before an upgrade, which is written at once
 BATCH, BATCH_SQLITE = 1024, 512  # a write on SQLite keeps all others waiting
 LAG = timedelta(seconds=1)  # a transaction that began earlier has mostly been committed by then
 RECENT = timedelta(seconds=15)  # … or at least by then
@@ -95,7 +96,7 @@ def look(session: Session, size: int, now: datetime) -> Found:
         late += _unread(session, checked.after_id, min(checked.last_id, since), size)
     old = None
     if bottom.after_id and not fresh:
-        old = _rows(session, Delivery.id <= bottom.after_id, FULL, newest_first=True)
+        old = _rows(session, Delivery.id <= bottom.after_id, OLD, newest_first=True)
     return Found(
         top=top,
         bottom=bottom,
@@ -243,7 +244,7 @@ class _Writing:
         if not entries:
             bottom.after_id = ""
             return
-        after = entries[-1].id if len(entries) == FULL else ""
+        after = entries[-1].id if len(entries) == OLD else ""
         kept = entries[:-1] if after else entries  # the oldest of them marks where the next look begins
         block = self._add_block(bottom.block - 1, after, bottom.after_id, len(kept))
         for place, entry in enumerate(reversed(kept)):

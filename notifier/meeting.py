@@ -17,7 +17,7 @@ from notifier.bitmaps import Set
 from notifier.searchmodel import LATE, PLACES, SearchBits
 from notifier.storage import BINARY
 
-FIRST, GROWS, LARGEST = 16, 4, 4096  # blocks of the first lot, by how much the next one is larger
+FIRST, GROWS, LARGEST = 8, 4, 2048  # blocks of the first lot, by how much the next one is larger
 _FEW = 4  # blocks are named when they are less than a quarter of their span
 
 BITS: Any = SearchBits.__table__.c

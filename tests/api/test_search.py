@@ -24,6 +24,7 @@ As = Callable[..., httpx.Client]
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks so small that a test fills several."""
     monkeypatch.setattr(indexing, "FULL", 7)
+    monkeypatch.setattr(indexing, "OLD", 7)
     monkeypatch.setattr(meeting, "FIRST", 1)
     monkeypatch.setattr(meeting, "GROWS", 2)
 

@@ -41,6 +41,7 @@ ASKED = 150
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks and lots, and bitmaps of both kinds in them."""
     monkeypatch.setattr(indexing, "FULL", 9)
+    monkeypatch.setattr(indexing, "OLD", 9)
     monkeypatch.setattr(meeting, "FIRST", 1)
     monkeypatch.setattr(meeting, "GROWS", 2)
     monkeypatch.setattr(bitmaps, "MANY", 4)
