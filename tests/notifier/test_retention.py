@@ -54,6 +54,7 @@ def test_what_is_old_goes_with_all_that_hangs_on_it(
     store: Store, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexing, "FULL", 4)
+    monkeypatch.setattr(indexing, "OLD", 4)
     old = [log.add(n, OLD + timedelta(seconds=n)) for n in range(10)]
     young = log.add(11, YOUNG)
     log.attempt(old[0], "said")
