@@ -58,6 +58,7 @@ class Plan:
     rate: float = 20.0
     seed: int = 1
     postgres: bool = False
+    least: int = 0  # goes on until so many alerts are accepted
 
 
 @dataclass
@@ -94,10 +95,12 @@ class Ledger:
     """What was accepted: on disk before the next alert is posted."""
 
     path: Path
+    count: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, title: str, ids: Sequence[str]) -> None:
         with self.lock, self.path.open("a") as file:
+            self.count += 1
             file.write(json.dumps([title, list(ids)]) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -120,6 +123,8 @@ def run(plan: Plan) -> Found:
             found = Found()
             with _load(place, ledger, plan, found):
                 found.blows = dict(_strike(place, chance, plan))
+                while ledger.count < plan.least:
+                    _look_after(place, 0.1)
             _wait_until_quiet(place)
             _balance(found, place, ledger.read(), _arrivals(arrived))
             found.bad_exits = _bad_exits(place) if not plan.kills else []

@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from pydantic import ValidationError
 
@@ -237,12 +238,15 @@ class Pod:
             log.write(text.encode() if isinstance(text, str) else text)
 
     def stop(self) -> None:
+        """Ends all that was started, and what that started: torchrun gives each rank a session of its own."""
+        below = [child for one in self._started for child in _children(one.pid)]
         for process in reversed(self._started):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
             process.wait()
-        with contextlib.suppress(OSError):
-            os.killpg(int(self.description["main_pid"]), signal.SIGKILL)
+        for child in below:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
 
     def _start(
         self,
@@ -262,6 +266,13 @@ class Pod:
         )
         self._started.append(started)
         return started
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
 
 
 @pytest.fixture
