@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -105,7 +106,7 @@ def rows_of(session: Session, principal: Principal, filters: Filters, ask: Ask) 
         return cut(session.execute(upto(rows, ROW.id, ask)).all(), ROW.id, ask)
     if asked.question is not None and not is_few:
         terms |= {word_term(one) for one in asked.question.terms}
-    sought = Sought(rows, terms, lambda row: _fits(row, principal, filters), asked.question)
+    sought = Sought(rows, terms, _fitting(principal, filters), asked.question)
     found = sought_out(session, sought, _span(filters, ask), ask.limit)
     return Page(found.rows, None if found.goes_on_at is None else cursor_of(found.goes_on_at))
 
@@ -132,14 +133,19 @@ def _narrowed(rows: Select[Any], filters: Filters) -> Select[Any]:
     return rows
 
 
-def _fits(row: Row[Any], principal: Principal, filters: Filters) -> bool:
+def _fitting(principal: Principal, filters: Filters) -> Callable[[Row[Any]], bool]:
     """The same of a row that is there: a database that looks for it by id is not to be tempted by others."""
-    return (
-        principal.covers(row.pool, row.queue)
-        and all(getattr(row, name) == value for name, value in _equal(filters).items())
-        and (filters.since is None or row.created_at >= filters.since)
-        and (filters.until is None or row.created_at < filters.until)
-    )
+    equal = _equal(filters).items()
+
+    def fits(row: Row[Any]) -> bool:
+        return (
+            principal.covers(row.pool, row.queue)
+            and all(getattr(row, name) == value for name, value in equal)
+            and (filters.since is None or row.created_at >= filters.since)
+            and (filters.until is None or row.created_at < filters.until)
+        )
+
+    return fits
 
 
 def _equal(filters: Filters) -> dict[str, str]:

@@ -27,6 +27,7 @@ MOST = 5000  # deliveries that one request looks at; then it says where to go on
 READ = 1000  # … whose texts it reads
 WATCHED = 2000  # unsettled deliveries that are compared with the index
 MANY = 512  # deliveries looked at together, at most
+FEW = 16  # … at least, where newer blocks had some already
 
 SLOT: Any = SearchSlot.__table__.c
 _BY_ID = select(*COLUMNS).where(among(ROW.id, "some"))
@@ -188,12 +189,13 @@ def _indexed(
         for row in heapq.merge(inside, late, key=_by_id, reverse=True):
             if span.holds(row.id):
                 yield row
+                size = max(FEW, size - 1)
 
 
 def _looked_up(session: Session, rows: Select[Any], keys: Iterator[Any], size: int) -> Iterator[Row[Any]]:
     """Of keys in the order of their deliveries, the newest first."""
     while some := list(islice(keys, size)):
-        yield from sorted(session.execute(rows, {"some": some}), key=_by_id, reverse=True)
+        yield from sorted(session.execute(rows, {"some": some}).all(), key=_by_id, reverse=True)
         size = min(2 * size, MANY)
 
 
