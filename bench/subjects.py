@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import secrets
 import shutil
 import socket
 import sqlite3
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import psutil
+from sqlalchemy import create_engine, make_url
 
 from notifier.valkey import Embedded
 
@@ -180,14 +182,29 @@ class OneJobEach(Subject):
 
 
 @contextlib.contextmanager
+def fresh(server: str) -> Iterator[str]:
+    """An empty database on the server of that URL, gone at the end."""
+    name, url = f"bench_{secrets.token_hex(4)}", make_url(server)
+    with create_engine(url, isolation_level="AUTOCOMMIT").connect() as connection:
+        connection.exec_driver_sql(f"create database {name}")
+        try:
+            yield url.set(database=name).render_as_string(hide_password=False)
+        finally:
+            connection.exec_driver_sql(f"drop database {name} with (force)")
+
+
+@contextlib.contextmanager
 def faultcast(folder: Path, targets: Sequence[str], workers: int, database: str | None) -> Iterator[Subject]:
-    """The whole of it in one command; `database`: a PostgreSQL URL, else SQLite."""
+    """The whole of it in one command; `database`: the URL of a PostgreSQL, else SQLite."""
     environment = {**os.environ, "FAULTCAST_ALLOW_TARGETS": "127.0.0.1/32"}
+    own = contextlib.ExitStack()
     if database is not None:
-        environment |= {"FAULTCAST_DATABASE_URL": database, "FAULTCAST_SECRET_KEY": "bench" * 8}
+        url = own.enter_context(fresh(database))
+        environment |= {"FAULTCAST_DATABASE_URL": url, "FAULTCAST_SECRET_KEY": "bench" * 8}
     command = [Path(sys.executable).with_name("faultcast"), "up", "--data-dir", folder / "data"]
     command += ["--bind", "127.0.0.1:0", "--workers", str(workers)]
     with (
+        own,
         (folder / "faultcast.log").open("wb") as log,
         subprocess.Popen(
             command, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True

@@ -1,6 +1,7 @@
 """`faultcast server`: uvicorn in this process, the controller in a thread beside it."""
 
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -65,6 +66,7 @@ def run_server(settings: Settings, endpoint: Endpoint) -> int:
         for part in (controller, _watchdog(services, app.state.health)):
             part.start()
             stack.callback(part.stop)
+        gc.freeze()  # what is there by now stays, and need not be looked at again and again
         server = _Server(_config(app, settings), endpoint.ready_fd, _renewing(settings))
         # uvicorn raises a signal once more when it has ended: to the default handler that would be our death
         # before the lease is given up.

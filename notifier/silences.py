@@ -31,7 +31,7 @@ _RUNNING = select(
     _SILENCES.comment, _SILENCES.created_by,
 ).where(
     _SILENCES.pool == bindparam("pool"),
-    _SILENCES.queue.in_(bindparam("queues", expanding=True)),
+    _SILENCES.queue.in_(("", bindparam("queue"))),
     _SILENCES.starts_at <= bindparam("now"),
     _SILENCES.ends_at > bindparam("now"),
 )  # fmt: skip
@@ -40,7 +40,7 @@ _ABOUT = 120  # characters of a comment that stand in the log
 
 def hush_of(session: Session, alert: Alert, now: datetime) -> Hush | None:
     """The silence that keeps this alert back now; until the transaction ends nobody can end it."""
-    where = {"pool": alert.pool, "queues": {"", alert.queue}, "now": now}
+    where = {"pool": alert.pool, "queue": alert.queue, "now": now}
     known = [plain(row) for row in session.execute(_RUNNING, where)]
     facts = alert_facts(alert) if known else {}
     while (found := silenced(known, alert.queue, facts, now)) is not None:
