@@ -1,7 +1,6 @@
 """`faultcast worker`: the delivery engine, woken by the bell, until it is told to stop."""
 
 import gc
-import gc
 import sys
 import threading
 
@@ -51,7 +50,6 @@ def run_worker(
     gc.collect()
     gc.freeze()  # what is there for good is not looked through again and again
     gc.set_threshold(GARBAGE)
-    gc.freeze()  # what is there by now stays, and need not be looked at again and again
     log.info("worker_started", concurrency=concurrency, hears_a_bell=listener is not None)
     stop.wait()
     log.info("worker_stopping")
