@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, func, insert, select, text
 
 from notifier import indexing
 from notifier.ids import first_id
-from notifier.indexing import FULL
+from notifier.indexwriting import FULL
 from notifier.lots import lots
 from notifier.model import Alert, Attempt, Delivery
 from notifier.searchmodel import PLACES, SearchBits, SearchBlock, SearchSlot
@@ -62,9 +62,9 @@ class Plan:
     @classmethod
     def of(cls, rows: int) -> "Plan":
         """Up to the present, at least so many rows."""
-        copies = min(MOST, math.ceil(rows / FULL))
-        first = (int(time.time() * 1000) >> WINDOW_BITS) - copies
-        return cls(copies, math.ceil(rows / (copies * FULL)) * FULL, first)
+        base = math.ceil(rows / (MOST * FULL)) * FULL
+        copies = math.ceil(rows / base)
+        return cls(copies, base, (int(time.time() * 1000) >> WINDOW_BITS) - copies)
 
     @classmethod
     def found(cls, connection: Connection) -> "Plan":

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import delete, select
 
-from notifier import indexing, meeting
+from notifier import indexing, indexwriting, meeting
 from notifier.api.deps import Services
 from notifier.clock import utcnow
 from notifier.ids import new_id
@@ -23,8 +23,8 @@ As = Callable[..., httpx.Client]
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks so small that a test fills several."""
-    monkeypatch.setattr(indexing, "FULL", 7)
-    monkeypatch.setattr(indexing, "OLD", 7)
+    monkeypatch.setattr(indexwriting, "FULL", 7)
+    monkeypatch.setattr(indexwriting, "OLD", 7)
     monkeypatch.setattr(meeting, "FIRST", 1)
     monkeypatch.setattr(meeting, "GROWS", 2)
 
@@ -208,6 +208,6 @@ def test_two_that_read_at_once_do_not_write_twice(log: Log) -> None:
         seen = indexing.look(session, 100, utcnow())
     assert indexing.advance(log.store, nullcontext()) == 10
     with log.store.write() as session:
-        indexing.write(session, seen, utcnow())
+        indexwriting.write(session, seen, utcnow())
     assert log.count(SearchSlot) == 10
     assert log.count(SearchBits) > 10

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from notifier import bitmaps, indexing, meeting, searchtexts
+from notifier import bitmaps, indexwriting, meeting, searchtexts
 from notifier.auth import Principal, Role
 from notifier.clock import utcnow
 from notifier.deliveries import Filters, rows_of
@@ -40,8 +40,8 @@ ASKED = 150
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks and lots, and bitmaps of both kinds in them."""
-    monkeypatch.setattr(indexing, "FULL", 9)
-    monkeypatch.setattr(indexing, "OLD", 9)
+    monkeypatch.setattr(indexwriting, "FULL", 9)
+    monkeypatch.setattr(indexwriting, "OLD", 9)
     monkeypatch.setattr(meeting, "FIRST", 1)
     monkeypatch.setattr(meeting, "GROWS", 2)
     monkeypatch.setattr(bitmaps, "MANY", 4)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from notifier import indexing, retention
+from notifier import indexwriting, retention
 from notifier.clock import utcnow
 from notifier.housekeeping import Housekeeper, steps
 from notifier.model import Alert, Attempt, Delivery, Followup, Idempotency, MeterUse, Receipt
@@ -53,8 +53,8 @@ def alert_of(store: Store, delivery: str, **values: Any) -> str:
 def test_what_is_old_goes_with_all_that_hangs_on_it(
     store: Store, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing, "FULL", 4)
-    monkeypatch.setattr(indexing, "OLD", 4)
+    monkeypatch.setattr(indexwriting, "FULL", 4)
+    monkeypatch.setattr(indexwriting, "OLD", 4)
     old = [log.add(n, OLD + timedelta(seconds=n)) for n in range(10)]
     young = log.add(11, YOUNG)
     log.attempt(old[0], "said")
