@@ -7,7 +7,7 @@ nothing here waits, retries or raises for the sake of Redis.
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import cast
 
 import structlog
@@ -32,7 +32,8 @@ QUEUE = "faultcast"
 DRAIN = "notifier.doorbell.drain"
 BELL_TTL_S = 60  # a bell nobody heard in that time: the poll has seen to it
 PATIENCE_S = 0.1  # for one answer of Redis
-APART_S = 0.05  # between two rounds: what comes in a burst rings once
+APART_S, APART_IN_BURST_S = 0.05, 0.15  # between two rounds: what comes in a burst rings once
+MANY = 5  # commits in one round, of which workers hear enough as it is
 
 log = structlog.get_logger()
 
@@ -77,16 +78,18 @@ class Bell:
         redis = None if redis_url is None else connect(redis_url, retries=1)
         self._queue = None if redis is None else Queue(QUEUE, connection=redis, serializer=JSONSerializer)
         self._pending: dict[int, Store] = {}
+        self._count = 0  # of commits with something to ring for, since the last round
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_ringing = self._is_closed = False
 
-    def ring(self, store: Store, shards: Iterable[int]) -> None:
+    def ring(self, store: Store, shards: Collection[int]) -> None:
         """After the commit: there is work in these shards. Never raises, never waits."""
         if self._queue is None:
             return
         with self._changed:
             self._pending.update(dict.fromkeys(shards, store))
+            self._count += bool(shards)
             if self._thread is None and not self._is_closed:
                 self._thread = threading.Thread(
                     target=self._run, args=(self._queue,), name="bell", daemon=True
@@ -112,7 +115,7 @@ class Bell:
             self._queue.connection.close()
 
     def _run(self, queue: Queue) -> None:
-        rung = 0.0
+        rung, count = 0.0, 0
         while True:
             with self._changed:
                 self._is_ringing = False
@@ -121,9 +124,11 @@ class Bell:
                 if self._is_closed:
                     return
                 self._is_ringing = True
-            time.sleep(max(0.0, rung + APART_S - time.monotonic()))
+            apart_s = APART_S if count < MANY else APART_IN_BURST_S
+            time.sleep(max(0.0, rung + apart_s - time.monotonic()))
             with self._changed:
                 pending, self._pending = self._pending, {}
+                count, self._count = self._count, 0
             rung = time.monotonic()
             _ring_all(queue, pending)
 

@@ -12,7 +12,7 @@ from rq import Queue, Worker
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
-from notifier.doorbell import DRAIN, QUEUE, SHARDS, Bell, bell_id, move_on, shard_of
+from notifier.doorbell import DRAIN, MANY, QUEUE, SHARDS, Bell, bell_id, move_on, shard_of
 from notifier.listener import Listener
 from notifier.storage import Store, make_engine
 from notifier.valkey import Embedded
@@ -102,6 +102,23 @@ def test_ringing_twice_is_one_job_until_a_claim_has_moved_on(
     bell.ring(bank, [3])
     bell.flush()
     assert queue(client).job_ids == [bell_id(3, 0), bell_id(3, 1)]
+
+
+def test_after_much_at_once_the_next_round_is_later(
+    bank: Store, bell: Bell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("notifier.doorbell.APART_S", 0.0)
+    monkeypatch.setattr("notifier.doorbell.APART_IN_BURST_S", 0.6)
+    for _ in range(MANY):
+        bell.ring(bank, {3})
+        assert bell.flush()
+    with bell._changed:
+        for _ in range(MANY):
+            bell.ring(bank, {3})
+    assert bell.flush(0.5)
+    bell.ring(bank, {3})
+    assert not bell.flush(0.2)
+    assert bell.flush(5)
 
 
 def test_generations_only_grow(store: Store) -> None:
