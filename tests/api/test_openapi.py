@@ -1,5 +1,6 @@
 """Schemathesis over every route of the notifier: whatever it sends, the answer is one that is described."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -101,8 +102,16 @@ def served(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     )
     app = FastAPI(title="Faultcast", version="1")
     mount(app, services)
+    app.openapi_schema = _quickly_tried(app.openapi())
     yield _seeded(app, services)
     engine.dispose()
+
+
+def _quickly_tried(schema: dict[str, Any]) -> dict[str, Any]:
+    """With few Chinese characters in names: Hypothesis adds all 20,992 one by one for each that it makes."""
+    few: dict[str, Any] = json.loads(json.dumps(schema).replace(r"\\u9fff", r"\\u4e0f"))
+    assert few != schema
+    return few
 
 
 def _seeded(app: FastAPI, services: Services) -> Served:
