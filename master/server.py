@@ -34,6 +34,7 @@ from notifier.watchdog import Watchdog
 
 KEEP_ALIVE_S = 75
 END_WITHIN_S = 5
+GARBAGE = 10_000  # new objects, before any that nobody needs are looked for
 RENEW_TICKS = 50  # of a tenth of a second
 DOOR = "agents.port"
 
@@ -67,6 +68,7 @@ def run_server(settings: Settings, endpoint: Endpoint) -> int:
             part.start()
             stack.callback(part.stop)
         gc.freeze()  # what is there by now stays, and need not be looked at again and again
+        gc.set_threshold(GARBAGE)
         server = _Server(_config(app, settings), endpoint.ready_fd, _renewing(settings))
         # uvicorn raises a signal once more when it has ended: to the default handler that would be our death
         # before the lease is given up.
