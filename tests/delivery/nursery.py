@@ -5,12 +5,15 @@ Run by `conftest.py`. {"start": {environment}, "part": "worker" or "server", "lo
 """
 
 import ctypes
+import gc
 import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from sqlalchemy.orm import configure_mappers
 
 from channels import registry
 from master import worker
@@ -28,6 +31,8 @@ PARTS: Mapping[str, Callable[[Settings], int]] = {
 
 
 def main() -> None:
+    configure_mappers()  # once, instead of in each child
+    gc.freeze()
     for line in sys.stdin:
         asked = json.loads(line)
         answer = _start(**asked) if "start" in asked else _wait(asked["wait"])

@@ -1,4 +1,4 @@
-"""Kill -9 of a worker at every point of a delivery, of Valkey, and a wiped Valkey: nothing is lost.
+"""Kill -9 of workers, of Valkey, and a wiped Valkey: nothing is lost (`test_matrix.py` has every point).
 
 The oracle is outside: the stand-ins note every message that they took, with our delivery's id. A second
 copy is allowed only where the log says that it may be one.
@@ -50,34 +50,6 @@ def balance(house: "House", told: Sequence[str]) -> int:
 
 
 on_sqlite = pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)
-
-KILLED_AT = {
-    "sqlite rung": ("sqlite", "rung", 0),
-    "sqlite claimed": ("sqlite", "claimed", 0),
-    "sqlite intent_written": ("sqlite", "intent_written", 0),
-    "sqlite bytes_sent": ("sqlite", "bytes_sent", 1),
-    "sqlite answer_read": ("sqlite", "answer_read", 1),
-    "sqlite outcome_written": ("sqlite", "outcome_written", 0),
-    "sqlite acknowledged": ("sqlite", "acknowledged", 0),
-    "postgres intent_written": ("postgres", "intent_written", 0),
-    "postgres answer_read": ("postgres", "answer_read", 1),
-}
-
-
-@pytest.mark.parametrize(
-    ("engine_name", "point", "copies"), KILLED_AT.values(), ids=KILLED_AT, indirect=["engine_name"]
-)
-def test_a_worker_killed_at_any_point_loses_nothing(
-    point: str, copies: int, house: "House", bell: Bell, processes: "Processes"
-) -> None:
-    ids = house.alert(house.channel())
-    doomed = processes.worker(FAULTCAST_FAULTPOINT=f"{point}:1:kill")
-    ring(house, bell)
-    assert processes.exit_code(doomed) == -signal.SIGKILL
-    house.lapse()
-    with house.working():
-        house.told(*ids)
-    assert balance(house, ids) == copies
 
 
 @on_sqlite
