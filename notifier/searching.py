@@ -16,11 +16,11 @@ from typing import Any
 from sqlalchemy import Row, Select, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
-from notifier import bitmaps, searchtexts
+from notifier import searchtexts
 from notifier.among import among
 from notifier.deliverydocuments import COLUMNS, ROW
 from notifier.meeting import lots
-from notifier.searchmodel import LATE, PLACES, SearchBits, SearchBlock, SearchSlot, SearchWatch
+from notifier.searchmodel import PLACES, SearchBlock, SearchSlot, SearchWatch
 from notifier.words import Question, answers
 
 MOST = 5000  # deliveries that one request looks at; then it says where to go on
@@ -204,16 +204,11 @@ def _ids(session: Session, slots: Sequence[int]) -> Sequence[str]:
 
 
 def _start(session: Session, span: Span, reach: _Reach) -> tuple[int, int]:
-    """The newest block of the span, and the last place of it that lies within."""
+    """The newest block of the span, and a place of it: those above, unless they are late, lie outside."""
     if span.below is None or span.below > reach.last_id:
         return reach.top, PLACES
     slot = session.scalar(_NEWEST.limit(1), {"one": span.below})
-    if slot is None:
-        return reach.bottom - 1, PLACES
-    block, place = divmod(slot, PLACES)
-    late = session.scalar(select(SearchBits.bits).where(SearchBits.term == LATE, SearchBits.block == block))
-    is_late = late is not None and place in bitmaps.descending(late)
-    return block, PLACES if is_late else place
+    return (reach.bottom - 1, PLACES) if slot is None else divmod(slot, PLACES)
 
 
 def _end(session: Session, span: Span, reach: _Reach) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from notifier import bitmaps, indexwriting, meeting, searchtexts
+from notifier import bitmaps, indexwriting, meeting, searching, searchtexts
 from notifier.auth import Principal, Role
 from notifier.clock import utcnow
 from notifier.deliveries import Filters, rows_of
@@ -45,6 +45,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meeting, "FIRST", 1)
     monkeypatch.setattr(meeting, "GROWS", 2)
     monkeypatch.setattr(bitmaps, "MANY", 4)
+    monkeypatch.setattr(searching, "FEW", 1)
+    monkeypatch.setattr(searching, "MANY", 4)
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def log(store: Store) -> Log:
     log.index()
     there = [log.add(n, at + timedelta(milliseconds=100 * n), state="sending") for n in range(0, 70, 2)]
     log.index()
-    for n in range(3, 70, 12):
+    for n in range(3, 70, 6):
         log.add(n, at + timedelta(milliseconds=100 * n), why="late")
     log.index()
     for n, one in enumerate([*old[:3], *there[::2]]):
