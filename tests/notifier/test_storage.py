@@ -8,7 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from notifier.afteryou import AfterYou
-from notifier.storage import Store, make_engine
+from notifier.storage import Store, after_commit, make_engine
 from tests.conftest import wait_for
 
 FULL, NORMAL = 2, 1
@@ -88,3 +88,16 @@ def test_without_a_file_all_goes_on(database: str | None, slept: list[float]) ->
     who.wait()
     who.wait_no_more()
     assert not slept
+
+
+def test_what_cannot_be_said_is_kept_all_the_same(store: Store) -> None:
+    """A log that is full or gone makes nobody try again what is committed."""
+
+    def say() -> None:
+        raise BrokenPipeError
+
+    with store.write() as session:
+        note(session, "kept")
+        after_commit(session, say)
+    with store.read() as session:
+        assert session.scalar(text("select count(*) from meta where key = 'kept'")) == 1
