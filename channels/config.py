@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -102,6 +103,7 @@ def secrets_of(config: ChannelConfig) -> tuple[str, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=1024)
 def mask_url(url: str) -> str:
     """`https://host:port/***`: enough to know it again, nothing to use it with.
 

@@ -40,17 +40,18 @@ log = structlog.get_logger()
 
 
 # Built once: to build a statement takes longer than to run it, and a claim is on every alert's way.
-_DUE = select(Channel).where(
-    Channel.id.in_(
+_C = cast(Table, Channel.__table__)
+_DUE = select(*_C.c).where(
+    _C.c.id.in_(
         select(Delivery.channel_id).where(
             OPEN,
             Delivery.shard.in_(bindparam("shards", expanding=True)),
             Delivery.next_attempt_at <= bindparam("now"),
         )
     ),
-    Channel.id.not_in(bindparam("but", expanding=True)),
+    _C.c.id.not_in(bindparam("but", expanding=True)),
 )
-_DUE_LOCKED = _DUE.order_by(Channel.id).limit(MAX_CHANNELS).with_for_update(skip_locked=True)
+_DUE_LOCKED = _DUE.order_by(_C.c.id).limit(MAX_CHANNELS).with_for_update(skip_locked=True)
 _DUE_COUNT = select(func.count()).select_from(_DUE.subquery())
 _D = cast(Table, Delivery.__table__)
 _LEASE = (
@@ -90,7 +91,7 @@ class Claim:
         again_at: something waits for its turn, or for another worker's claim to end, until then.
         is_starved: something is due for which there is no thread.
         looked_at: channels.
-        meters: theirs, by channel.
+        meters: theirs, by channel, of those that may have a limit.
         is_partial: there may be more of them than one claim looks at.
     """
 
@@ -131,7 +132,8 @@ class Claiming:
         channels = self._lock_due(shards, claim)
         claim.looked_at = {channel.id for channel in channels}
         claim.is_partial = len(channels) == MAX_CHANNELS
-        claim.meters = meters.of(self.session, claim.looked_at)
+        limited = [channel.id for channel in channels if meters.may_limit(adapter_of(channel.kind))]
+        claim.meters = meters.of(self.session, limited)
         known = glance(self.session, channels) if channels else None
         for channel in channels:
             try:
@@ -149,12 +151,12 @@ class Claiming:
         """Channels with due deliveries. On PostgreSQL locked, without those that another worker claims on
         right now; on SQLite nobody else writes at all."""
         which = {"shards": list(shards), "now": self.now, "but": list(self.but)}
-        locked = self.session.scalars(_DUE_LOCKED, which).all()
+        locked = self.session.execute(_DUE_LOCKED, which).all()
         if self.session.get_bind().dialect.name == "postgresql":
             there = self.session.scalar(_DUE_COUNT, which)
             if (there or 0) > len(locked):
                 claim.look_again(self.now + LOCKED_WAIT)
-        return locked
+        return cast(Sequence[Channel], locked)  # read only, as all that a task has
 
     def _channel(self, channel: Channel, claim: Claim, known: Sequence[Any] | None) -> None:
         adapter, promised = adapter_of(channel.kind), len(claim.rows) + len(claim.singles)
@@ -171,7 +173,7 @@ class Claiming:
         is_held_back = channel.paused_until is not None and channel.paused_until > self.now
         if not channel.enabled or channel.health == "broken" or is_held_back:
             return False
-        if any(meters.limits(adapter, claim.meters[channel.id], self.now).values()):
+        if any(meters.limits(adapter, claim.meters.get(channel.id, ()), self.now).values()):
             return False
         ids = singles(self.session, channel, room, self.now, known)
         if ids is None:
@@ -198,7 +200,7 @@ class Claiming:
     def _send(
         self, channel: Channel, adapter: Adapter, rows: Sequence[Candidate], room: int, claim: Claim
     ) -> None:
-        pace = self._pace(channel, adapter, claim.meters[channel.id])
+        pace = self._pace(channel, adapter, claim.meters.get(channel.id, ()))
         if pace is None:  # another worker counts just now
             claim.look_again(self.now + LOCKED_WAIT)
             return

@@ -4,7 +4,7 @@ the rest send."""
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
@@ -21,8 +21,9 @@ from notifier.crew import Crew
 from notifier.doorbell import SHARDS
 from notifier.finishing import Finisher
 from notifier.following import Follower
+from notifier.keeping import keep
 from notifier.lane import Lane
-from notifier.leases import RENEW_EVERY_S, Slots, renew
+from notifier.leases import Slots
 from notifier.reaper import reap
 from notifier.refilling import fill_meters
 from notifier.sending import send
@@ -282,22 +283,7 @@ class Engine:
             self._look_at = min(self._look_at, time.monotonic() + max(0.0, delay.total_seconds()))
 
     def _keep(self) -> None:
-        while not self._ended.wait(RENEW_EVERY_S):
-            held = self._tools.leases.snapshot()
-            if held:
-                self._renew(held)
-
-    def _renew(self, held: Mapping[str, str]) -> None:
-        store, since = self._tools.store, time.monotonic()
-        try:
-            kept = self._tools.writer.run(lambda session: renew(session, held, store.now(session)))
-        except SQLAlchemyError as error:
-            log.warning("leases_not_renewed", why=type(error).__name__)
-            return
-        lost = self._tools.leases.renewed(kept, held, since)
-        if lost:
-            log.warning("leases_lost", count=len(lost))
-            metrics.LEASES_LOST.inc(len(lost))
+        keep(self._tools, self._ended)
 
     def _reap(self) -> None:
         store = self._tools.store

@@ -56,11 +56,14 @@ def bare_facts(view: AlertView, speaker: Speaker) -> Facts:
     }  # fmt: skip
 
 
-def rows_of(facts: Mapping[str, Any], names: Sequence[str], speaker: Speaker) -> Rows:
-    """What is known of these, each with its name in the reader's words."""
-    lines = {**facts, **_lines(facts, speaker)}
-    labels = speaker.words["labels"]
-    return [(labels[name.removesuffix("_line")], str(lines[name])) for name in names if lines.get(name)]
+def rows_of(facts: Mapping[str, Any], speaker: Speaker) -> tuple[Rows, Rows]:
+    """What is known, each with its name in the reader's words: what comes first (`HEAD`), and the rest."""
+    lines, labels = {**facts, **_lines(facts, speaker)}, speaker.words["labels"]
+
+    def rows(names: Sequence[str]) -> Rows:
+        return [(labels[name.removesuffix("_line")], str(lines[name])) for name in names if lines.get(name)]
+
+    return rows(HEAD), rows(TAIL)
 
 
 def event_in(event: Any, speaker: Speaker) -> dict[str, Any] | None:

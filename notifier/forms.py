@@ -15,7 +15,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 import templates
 from channels import escaping
-from notifier.facts import HEAD, TAIL, Facts, bare_facts, facts_of, rows_of
+from notifier.facts import Facts, bare_facts, facts_of, rows_of
 from notifier.templating_child import MAX_OUTPUT, UNSAFE_FILTERS
 from notifier.wording import AlertView, Link, Speaker, clip, one_line
 
@@ -67,7 +67,7 @@ def told(view: AlertView, say: Speaker, border: Border) -> Facts:
     if not facts.get("advice") and rest:
         facts["advice"] = " ".join(rest)
     facts["headline"] = first
-    facts["head"], facts["tail"] = rows_of(facts, HEAD, say), rows_of(facts, TAIL, say)
+    facts["head"], facts["tail"] = rows_of(facts, say)
     return facts
 
 

@@ -82,6 +82,11 @@ def addressed(
     return {to: known[to] for to in adapter.addressed(config, left) if to in known}
 
 
+def may_limit(adapter: Adapter) -> bool:
+    """Whether the provider allows only so many at all."""
+    return bool(adapter.limits) or type(adapter).limits_of is not Adapter.limits_of
+
+
 def limits(adapter: Adapter, meters: Iterable[str], now: datetime) -> dict[str, tuple[Limit, ...]]:
     """What the provider allows under each."""
     return {meter: adapter.limits_of(meter, now) for meter in meters}

@@ -1,12 +1,15 @@
 """Figures for Prometheus that are counted where things happen: they are in memory, or in shared files where
 several processes count together. `notifier/gauges.py` has those that the database knows."""
 
-from typing import Any, Protocol
+from functools import cache
+from typing import Any, Protocol, TypeVar
 
 from prometheus_client import Counter, Histogram, disable_created_metrics
 from sqlalchemy import Engine, event
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # twice as many series, which no rule asks for
+
+Metric = TypeVar("Metric", Counter, Histogram)
 
 NAMES_CHANNELS = "faultcast_channel_"
 MAX_CHANNELS = 200  # with figures of their own; the rest of a process share one
@@ -55,6 +58,13 @@ WATCHDOG = Counter(
 _known: set[str] = set()
 
 
+@cache
+def of(metric: Metric, *labels: str) -> Metric:
+    """The one of a metric with these labels, of which there are few; prometheus_client looks for it under a
+    lock."""
+    return metric.labels(*labels)
+
+
 class Told(Protocol):
     """A delivery, as far as it is counted."""
 
@@ -66,14 +76,14 @@ class Told(Protocol):
 
 def count_settled(row: Told, state: str) -> None:
     """Scope and name make the channel: names of two scopes do not mix."""
-    DELIVERIES.labels(row.kind, state).inc()
+    of(DELIVERIES, row.kind, state).inc()
     channel = "/".join(part for part in (row.pool, row.queue, row.channel) if part)
     if channel not in _known:
         if len(_known) < MAX_CHANNELS:
             _known.add(channel)
         else:
             channel = OTHERS
-    CHANNEL_DELIVERIES.labels(channel, state).inc()
+    of(CHANNEL_DELIVERIES, channel, state).inc()
 
 
 def watch(engine: Engine) -> None:
