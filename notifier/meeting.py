@@ -17,7 +17,8 @@ from notifier.bitmaps import Set
 from notifier.searchmodel import LATE, PLACES, SearchBits
 from notifier.storage import BINARY
 
-FIRST, GROWS, LARGEST = 8, 4, 2048  # blocks of the first lot, by how much the next one is larger
+FIRST, LARGEST = 8, 2048  # blocks of a lot
+GROWS, LEAPS = 4, 16  # by how much the next one is larger; where there was nothing at all
 _FEW = 4  # blocks are named when they are less than a quarter of their span
 
 BITS: Any = SearchBits.__table__.c
@@ -68,15 +69,17 @@ def lots(session: Session, terms: Iterable[bytes], bottom: int, top: int) -> Ite
     yield Lot(places, _late(first[LATE]))
     if low == bottom:
         return
-    late = _late(_read(session, _SPAN, {"term": LATE, "low": bottom, "top": low - 1}))
+    late, rest = None, low - 1
     while low > bottom:
-        top, size = low - 1, min(size * GROWS, LARGEST)
+        top, size = low - 1, min(size * (GROWS if places else LEAPS), LARGEST)
         led = _read(session, _NEWEST, {"term": lead, "low": bottom, "top": top, "most": size})
         low = min(led) if len(led) == size else bottom
         places = _opened(led)
         for term in others:
             places = _meeting(places, _of(session, term, places))
-        yield Lot(places, late)
+        if places and late is None:
+            late = _late(_read(session, _SPAN, {"term": LATE, "low": bottom, "top": rest}))
+        yield Lot(places, late or {})
 
 
 def _opened(found: Bits) -> dict[int, Set]:

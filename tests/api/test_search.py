@@ -27,6 +27,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexwriting, "OLD", 7)
     monkeypatch.setattr(meeting, "FIRST", 1)
     monkeypatch.setattr(meeting, "GROWS", 2)
+    monkeypatch.setattr(meeting, "LEAPS", 3)
 
 
 @pytest.fixture

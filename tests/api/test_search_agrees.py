@@ -44,6 +44,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexwriting, "OLD", 9)
     monkeypatch.setattr(meeting, "FIRST", 1)
     monkeypatch.setattr(meeting, "GROWS", 2)
+    monkeypatch.setattr(meeting, "LEAPS", 3)
     monkeypatch.setattr(bitmaps, "MANY", 4)
     monkeypatch.setattr(searching, "FEW", 1)
     monkeypatch.setattr(searching, "MANY", 4)
