@@ -205,10 +205,11 @@ def insert_new(session: Session, table: type[Base], row: Mapping[str, Any]) -> b
     Where another transaction is about to commit the same, this waits for it.
     """
     statement = _insert_new(table, session.get_bind().dialect.name)
-    return session.execute(statement, row).first() is not None
+    done: Any = session.execute(statement, row)
+    return bool(done.rowcount)
 
 
 @cache
 def _insert_new(table: type[Base], dialect: str) -> Any:
     made = (postgresql if dialect == "postgresql" else sqlite).insert(table.__table__)
-    return made.on_conflict_do_nothing().returning(*table.__table__.primary_key)
+    return made.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
