@@ -139,10 +139,10 @@ class Abreast:
             reason: NotSent | None = lost
         except TimeoutError:
             reason = NotSent("timed out")
-        except (OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001  a border: whatever it was, nothing has been sent
             reason = NotSent(reason_of(error))
         else:
-            reason = None
+            reason = NotSent(CLOSED) if connection.is_lost() else None
         host.opening -= 1
         if reason is None:
             self.connections.add(connection)
@@ -251,9 +251,12 @@ class _Connection(asyncio.Protocol):
         self._poll = select.poll()
         self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
+    def is_lost(self) -> bool:
+        return self._is_lost or self._transport.is_closing()
+
     def is_quiet(self) -> bool:
         """Nothing has come since, and above all no end."""
-        return not self._is_lost and not self._transport.is_closing() and not self._poll.poll(0)
+        return not self.is_lost() and not self._poll.poll(0)
 
     def ask(self, request: _Request) -> None:
         self.request, self._reply = request, Reply()
@@ -294,7 +297,7 @@ class _Connection(asyncio.Protocol):
         self.since = monotonic()
         if not self._reply.may_keep:
             self.drop()
-        elif not self._transport.is_closing() and (not self.host.waiting or self.is_quiet()):
+        elif not self.is_lost() and (not self.host.waiting or self.is_quiet()):
             self._all.has_answered(self)
         else:
             self.drop()

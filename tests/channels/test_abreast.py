@@ -68,6 +68,22 @@ def test_nobody_listens() -> None:
                 asked.result(5)
 
 
+def test_a_fault_of_ours_while_dialling_is_told_and_leaves_the_place_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_args: object) -> None:
+        raise RuntimeError("no more threads")
+
+    server = Server()
+    with server.running() as url, abreast(network()) as one:
+        monkeypatch.setattr(one, "_connected", broken)
+        for _ in range(PER_HOST + 1):
+            with pytest.raises(NotSent, match="the connection failed"):
+                Asked.of(one, url).result(5)
+        monkeypatch.undo()
+        assert Asked.of(one, url).result(5).status == 200
+
+
 def test_a_slow_host_keeps_no_other_waiting_and_has_no_more_than_its_share() -> None:
     slow, quick = Server().gated(), Server()
     with slow.running() as slow_url, quick.running() as quick_url, abreast(network(timeout_s=30.0)) as one:
