@@ -25,6 +25,7 @@ CHANNEL = {"kind": "wecom", "config": {"webhook_url": HOOK}}
 RULES = {"rules": [{"channels": ["ding"]}]}
 SILENCE = {"match": {"item": "jobFT"}, "duration_s": 60, "scope": "mine"}
 ROTA = {"turn": "daily", "start": "2026-11-30", "people": ["ding"]}
+STAND_IN = {"from": "2026-12-24T00:00:00Z", "until": "2099-12-25T00:00:00Z", "person": "ding"}
 
 
 # route: who may, what is sent, the status in one's own scope, the status in another one's
@@ -53,6 +54,7 @@ ROUTES: dict[str, tuple[tuple[str, ...], Any, int, int]] = {
     "POST /oncall": (WRITE, {"name": "day", "scope": "mine", **ROTA}, 201, 404),
     "GET /oncall/{list_name}": (READ, None, 200, 404),
     "PUT /oncall/{list_name}": (WRITE, ROTA, 200, 404),
+    "POST /oncall/{list_name}/overrides": (WRITE, STAND_IN, 201, 404),
     "DELETE /oncall/{list_name}": (WRITE, None, 204, 404),
     "GET /pools/{pool_id}/alerts": (READ, None, 200, 404),
     "PUT /pools/{pool_id}/alerts": (WRITE, RULES, 200, 404),
