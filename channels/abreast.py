@@ -91,6 +91,8 @@ class Abreast:
     async def close(self) -> None:
         """Nothing is asked any more; what is under way is given up without a word."""
         self._look_in(None)
+        for host in self._hosts.values():
+            host.waiting.clear()
         for task in self._openings:
             task.cancel()
         for connection in self.connections:
@@ -149,9 +151,10 @@ class Abreast:
             self.has_answered(connection)
             return
         host.count -= 1
-        if host.waiting:
-            host.waiting.popleft().heard(reason)
+        request = host.waiting.popleft() if host.waiting else None
         self._open_more(host)
+        if request is not None:
+            request.heard(reason)
 
     async def _connected(self, host: _Host) -> "_Connection":
         """By the first address that answers, of those that may be dialled."""
@@ -187,11 +190,12 @@ class Abreast:
             return guard.addresses(name, timeout_s)
         found = self._lookups.get(name)
         if found is None:
-            found = self._lookups[name] = self.loop.create_future()
-            found.add_done_callback(lambda _: self._lookups.pop(name, None))
+            found = self.loop.create_future()
             threading.Thread(
                 target=self._look_up, args=(name, found), name="resolve-for-all", daemon=True
             ).start()
+            self._lookups[name] = found  # not before: where there is no thread to be had, nobody looks it up
+            found.add_done_callback(lambda _: self._lookups.pop(name, None))
         return await asyncio.shield(found)
 
     def _look_up(self, name: str, found: "asyncio.Future[list[tuple[socket.AddressFamily, str]]]") -> None:
@@ -201,6 +205,8 @@ class Abreast:
             addresses = self._network.guard.addresses(name, 0.9 * self._network.timeout_s)
         except NotSent as lost:
             self._say(_fail, found, lost)
+        except Exception as error:  # noqa: BLE001  a border: those who wait are told, and the next ones look anew
+            self._say(_fail, found, NotSent(reason_of(error)))
         else:
             self._say(_tell, found, addresses)
 
@@ -210,6 +216,8 @@ class Abreast:
 
     def _look_around(self) -> None:
         """Who waits for too long, and what nobody has used for long."""
+        self._pause_s = None
+        self._look_in(LOOK_S)  # whatever becomes of this look
         now, is_busy = monotonic(), False
         for connection in list(self.connections):
             request = connection.request
@@ -224,7 +232,6 @@ class Abreast:
             while host.waiting and now >= host.waiting[0].until:
                 host.waiting.popleft().heard(NotSent("timed out"))
             is_busy |= bool(host.waiting)
-        self._pause_s = None
         self._look_in(LOOK_S if is_busy or self._openings else LOOK_IDLE_S if self.connections else None)
 
     def _look_in(self, pause_s: float | None) -> None:
@@ -276,11 +283,11 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_lost = True
+        if self in self._all.connections:
+            self._all.is_gone(self)
         if self.request is not None:
             reason = Unanswered(CLOSED if error is None else reason_of(error))
             self.give_up(reason, has_ended=error is None)
-        if self in self._all.connections:
-            self._all.is_gone(self)
 
     def give_up(self, reason: Unanswered, *, has_ended: bool = False) -> None:
         """No more of the answer comes; what there is of it counts. `has_ended`: by the other side's will."""

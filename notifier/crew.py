@@ -60,8 +60,11 @@ class Crew:
         for _ in range(min(count - woken, self._most - len(self._threads))):
             name = f"sender-{len(self._threads)}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # there are no more to be had: those that are there do it
+                return
             self._threads.append(thread)
-            thread.start()
 
     def _work(self) -> None:
         me = threading.get_ident()

@@ -118,11 +118,12 @@ class Lane:
                 faultpoints.hit("bytes_sent")
             answer = answered(sent.call, heard, lambda response: sent.adapter.read(response, sent.now))
             answer = as_kept(answer, task.row.kind, time.monotonic() - sent.since)
+            told = self._good_news(task, sent.begun, answer)
         except Exception as error:  # noqa: BLE001  a border: whatever an answer does to whoever reads it
             # No traceback: an error's own words may hold a secret.
             log.error("sending_failed", **names_of(task), why=kind_and_place(error))  # noqa: TRY400
             answer = Answer(Outcome.AMBIGUOUS, code="internal_error", message=kind_and_place(error))
-        told = self._good_news(task, sent.begun, answer)
+            told = None
         if told is None:
             self._careful(task, replace(sent.begun, answer=answer))
             return

@@ -160,7 +160,7 @@ class Store:
         with Session(engine, expire_on_commit=False, info=self._info) as session:
             with self._own_turn(), session.begin():
                 yield session
-            with suppress(OSError, ValueError):  # a closed stderr: what is kept is kept, said or not
+            with suppress(Exception):  # a border: what is kept is kept, said or not, and only once
                 for say in session.info.get(_AFTER, ()):
                     say()
 

@@ -66,13 +66,22 @@ class Writer:
         """Do `work` in another thread; done when that is committed."""
         done: Future[T] = Future()
         with self._changed:
-            self._waiting.append((work, done))
             if len(self._threads) < self._most:
-                thread = threading.Thread(target=self._run, name="writer", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                self._hire()
+            self._waiting.append((work, done))
             self._changed.notify()
         return done
+
+    def _hire(self) -> None:
+        """One more thread, if there is one to be had. Raises RuntimeError if it is needed."""
+        thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+        else:
+            self._threads.append(thread)
 
     def close(self) -> None:
         """Finish what was handed over and end."""

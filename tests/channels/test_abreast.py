@@ -1,16 +1,19 @@
 """Many requests at once in one thread: which connections they go by, and that nobody waits for another."""
 
 import socket
+import threading
+from concurrent.futures import Future
 from ipaddress import ip_network
 from typing import Any
 
 import pytest
 
 from channels.abreast import PER_HOST, wire
-from channels.answers import Call
+from channels.answers import Call, Heard
 from channels.standin import Scripted, StandIn
 from channels.transport import ForbiddenTarget, Network, NotSent, Unanswered
 from tests.channels.sockets import OK, Asked, Server, abreast, saying, serving
+from tests.scarce import no_more_threads
 
 LAST = OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n")
 
@@ -82,6 +85,36 @@ def test_a_fault_of_ours_while_dialling_is_told_and_leaves_the_place_to_others(
                 Asked.of(one, url).result(5)
         monkeypatch.undo()
         assert Asked.of(one, url).result(5).status == 200
+
+
+@pytest.mark.parametrize("thread", ["resolve-for-all", "resolve"])
+def test_a_name_that_no_thread_could_look_up_is_looked_up_the_next_time(thread: str) -> None:
+    with serving(saying(OK)) as port, abreast(network()) as one:
+        url = f"http://localhost:{port}/"
+        with no_more_threads(thread), pytest.raises(NotSent, match="the connection failed"):
+            Asked.of(one, url).result(5)
+        assert Asked.of(one, url).result(5).status == 200
+
+
+def test_a_fault_of_whoever_hears_keeps_nobody_else_from_hearing() -> None:
+    """At its deadline, when the connection ends, and when there is none."""
+    failed = threading.Semaphore(0)
+
+    def deaf(_heard: Heard) -> None:
+        failed.release()
+        raise RuntimeError
+
+    hangs = Server().gated()
+    with hangs.running() as slow, serving(saying()) as port, abreast(network(timeout_s=0.5)) as one:
+        for url in (slow, f"http://127.0.0.1:{port}/", "http://127.0.0.1:1/"):
+            one.loop.call_soon_threadsafe(one.send, Call(url, {}, ()), deaf)
+        assert all(failed.acquire(timeout=5) for _ in range(3))
+        with pytest.raises(Unanswered, match="timed out"):
+            Asked.of(one, slow).result(5)
+        hosts: Future[int] = Future()
+        one.loop.call_soon_threadsafe(lambda: hosts.set_result(len(one._hosts)))
+        assert hosts.result(5) == 0
+        hangs.gate.release(2)
 
 
 def test_a_slow_host_keeps_no_other_waiting_and_has_no_more_than_its_share() -> None:

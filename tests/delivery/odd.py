@@ -1,11 +1,16 @@
 """Webhooks whose adapter has a fault of its own, before or after the request."""
 
+from datetime import timedelta
 from typing import ClassVar
 
 from channels.answers import Call, Reading
 from channels.webhook import Webhook
 
-CLASSES = {"unwritable": "tests.delivery.odd:Unwritable", "unreadable": "tests.delivery.odd:Unreadable"}
+CLASSES = {
+    "unwritable": "tests.delivery.odd:Unwritable",
+    "unreadable": "tests.delivery.odd:Unreadable",
+    "uncertain": "tests.delivery.odd:Uncertain",
+}
 
 
 class Unwritable(Webhook):
@@ -19,4 +24,11 @@ class Unreadable(Webhook):
     kind: ClassVar[str] = "unreadable"
 
     def read(self, *_: object) -> Reading:
+        raise KeyError("secret")
+
+
+class Uncertain(Webhook):
+    kind: ClassVar[str] = "uncertain"
+
+    def receipt_times(self, *_: object) -> tuple[timedelta, ...]:
         raise KeyError("secret")

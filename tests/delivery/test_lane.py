@@ -71,3 +71,16 @@ def test_a_fault_of_an_adapter_is_its_own(
         house.until(lambda: house.row(ill).attempt_count == 2)
         house.told(*house.alert(channels[0]))
     assert sum(one.id == ill for one in house.providers.messages()) == arrived
+
+
+def test_a_fault_once_there_is_an_answer_gives_all_back(
+    house: "House", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_CLASSES", {**registry._CLASSES, **CLASSES})
+    channel = house.channel("odd", "uncertain", url=house.providers.robot("webhook").url)
+    with house.working() as engine:
+        (ill,) = house.alert(channel)
+        house.until(lambda: house.row(ill).state == "retrying")
+        house.until(lambda: not engine._slots.busy)
+        assert not engine._tools.leases
+    assert [one.outcome for one in house.attempts(ill)] == ["ambiguous"]

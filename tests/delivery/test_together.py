@@ -9,6 +9,7 @@ from notifier.beginning import Beginner
 from notifier.claim import Claiming, due_shards
 from notifier.leases import Slots
 from notifier.tasks import Task, load
+from tests.scarce import no_more_threads
 
 if TYPE_CHECKING:
     from tests.delivery.conftest import House
@@ -57,6 +58,14 @@ def test_one_whose_lease_is_lost_keeps_the_others_from_nothing(house: "House") -
     house.edit(ids[2], lease_token="w1")
     assert set(beginner(house).begin(tasks)) == set(ids)
     assert [len(house.attempts(one)) for one in ids] == [1, 1, 1, 1]
+
+
+def test_a_fault_of_ours_leaves_them_to_their_senders(house: "House") -> None:
+    house.alert(house.channel())
+    tasks, one = claimed(house), beginner(house)
+    with one.writer.turn, no_more_threads("writer"):  # another has the turn, so a thread is wanted
+        assert one.begin(tasks) == {}
+    assert len(one.begin(tasks)) == 1
 
 
 def test_what_has_a_limit_or_was_tried_before_begins_by_itself(house: "House") -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from notifier.crew import ABREAST, Crew
+from tests.scarce import no_more_threads
 
 MOST = 24
 
@@ -86,6 +87,17 @@ def test_one_that_hangs_keeps_nobody_else_waiting(crew: Crew) -> None:
     quick.wait(ended=1)
     assert time.monotonic() - began < 10
     hangs.gate.set()
+
+
+def test_where_no_more_threads_are_to_be_had_those_that_are_there_do_it(crew: Crew) -> None:
+    work = Work()
+    crew.submit(work)
+    work.wait(begun=1)
+    with no_more_threads("sender-.*"):
+        crew.submit(work)
+        work.gate.set()
+        work.wait(ended=2)
+    assert len(set(work.names)) == 1
 
 
 def test_after_the_end_nothing_begins() -> None:

@@ -90,11 +90,12 @@ def test_without_a_file_all_goes_on(database: str | None, slept: list[float]) ->
     assert not slept
 
 
-def test_what_cannot_be_said_is_kept_all_the_same(store: Store) -> None:
-    """A log that is full or gone makes nobody try again what is committed."""
+@pytest.mark.parametrize("error", [BrokenPipeError, RuntimeError])
+def test_what_cannot_be_said_is_kept_all_the_same(store: Store, error: type[Exception]) -> None:
+    """A log that is full, gone or faulty makes nobody try again what is committed."""
 
     def say() -> None:
-        raise BrokenPipeError
+        raise error
 
     with store.write() as session:
         note(session, "kept")

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from notifier.storage import Store, make_engine
 from notifier.writer import Writer
+from tests.scarce import no_more_threads
 
 
 @pytest.fixture
@@ -150,6 +151,15 @@ def test_an_idle_thread_ends_and_another_takes_over(store: Store, monkeypatch: p
             thread.join(10)
         assert not writer._threads
     assert noted(store) == 2
+
+
+def test_where_no_thread_is_to_be_had_whoever_asks_is_told_so_and_the_next_one_is_served(
+    writer: Writer, store: Store
+) -> None:
+    with no_more_threads("writer"), pytest.raises(RuntimeError, match="thread"):
+        writer.submit(partial(note, key="a"))
+    assert writer.submit(partial(note, key="b")).result(10) == "b"
+    assert noted(store) == 1
 
 
 def test_close_finishes_what_was_handed_over(store: Store) -> None:

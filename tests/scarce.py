@@ -1,0 +1,23 @@
+"""A machine on which something has run out."""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+
+@contextmanager
+def no_more_threads(name: str) -> Iterator[None]:
+    """None of that name (a pattern) can be started, as where a container's limit of processes is reached."""
+    start = threading.Thread.start
+
+    def tried(thread: threading.Thread) -> None:
+        if re.fullmatch(name, thread.name):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Thread, "start", tried)
+        yield
