@@ -20,7 +20,8 @@ from master.documents import event_document, job_facts
 from master.faultargs import FaultTolerance
 from master.hands import told
 from master.model import FaultEventRow, Job, Node, Pod
-from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, close, publish, resolve
+from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, publish
+from notifier.ends import close, resolve
 from notifier.items import ITEMS, most_severe, most_specific
 from notifier.model import Alert
 

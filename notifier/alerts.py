@@ -1,41 +1,34 @@
-"""Alerts: published, repeated, resolved, acknowledged; always in the caller's transaction.
+"""Alerts: published and repeated (`ends.py`: how they end); always in the caller's transaction.
 
 Whoever calls rings the bell for the `shards` of what came of it, once that is committed.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from channels.base import Severity
 from notifier import faultpoints
-from notifier.acknowledging import nothing_follows
 from notifier.failing import failing_key
-from notifier.followups import REMIND, planned
+from notifier.followups import planned
 from notifier.ids import new_id
 from notifier.items import ITEMS
-from notifier.lookup import known
 from notifier.model import UNTOLD, Alert, Channel, Delivery, Followup
-from notifier.outbox import UNASKED, Queued, Telling, put
+from notifier.outbox import Queued, put
 from notifier.problems import conflict
-from notifier.routing import Named, facts_of, rerouted, routed
-from notifier.rules import LASTS, QUIET, AlertConfigModel, quiet
+from notifier.routing import Named, facts_of, routed
+from notifier.rules import AlertConfigModel
 from notifier.silences import tell, wake_of
-from notifier.silencing import SILENCED
-from notifier.storage import insert_new, zone_of
+from notifier.storage import insert_new
 from notifier.trail import note_alert
 
 FIRING, RESOLVED = "firing", "resolved"
 SOURCE = "faultcast"
 ROUNDS = 3  # an alert may close between our insert and our look at it
-EXPIRED = "it was over already: not repeated before expires_at"
-_QUIET = QUIET.partition("{")[0]
 QUIET_HOURS = "quiet_hours"  # in an alert's context: by channel, of the rule that told it
-OVER = "it was over before it was to be told"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,49 +94,6 @@ def publish(session: Session, new: NewAlert, now: datetime) -> Published:
             known.status, known.resolved_at = RESOLVED, known.expires_at
             session.flush()
     raise conflict("alerts of this dedup_key are opened and closed at this very moment; post it again")
-
-
-def resolve(
-    session: Session,
-    *,
-    now: datetime,
-    alert_id: str | None = None,
-    event_id: str | None = None,
-    title: str = "",
-    text: str = "",
-    context: Mapping[str, Any] | None = None,
-) -> Published:
-    """Closes the open alert and tells whoever was told of it, once; what is over already tells nobody."""
-    which = Alert.id == alert_id if alert_id is not None else Alert.event_id == event_id
-    rows = select(Alert).where(which).order_by(Alert.id).with_for_update()
-    alert = session.scalars(rows.execution_options(populate_existing=True)).first()
-    if alert is None:
-        return Published(alert_id or "", why="there is no such alert")
-    if alert.status == RESOLVED:
-        return Published(alert.id)
-    if has_expired(alert, now):
-        alert.status, alert.resolved_at = RESOLVED, alert.expires_at
-        session.flush()
-        return Published(alert.id, why=EXPIRED)
-    alert.status, alert.resolved_at = RESOLVED, now
-    alert.context = {
-        **alert.context,
-        **{name: value for name, value in (context or {}).items() if value is not None},
-        "resolved": {"title": title, "text": text},
-    }
-    published = _published(session, alert, _resolve_messages(session, alert, now), now)
-    nothing_follows(session, alert.id)
-    return published
-
-
-def close(session: Session, alert: Alert, now: datetime) -> None:
-    """It is over, and nobody is told: what caused it is no more."""
-    alert.status, alert.resolved_at = RESOLVED, now
-    waiting = select(Delivery).where(Delivery.alert_id == alert.id, Delivery.state == "pending")
-    for row in session.scalars(waiting.with_for_update()):
-        _never_mind(row)
-    session.flush()
-    nothing_follows(session, alert.id)
 
 
 def has_expired(alert: Alert, now: datetime) -> bool:
@@ -232,7 +182,7 @@ def _tell(session: Session, alert: Alert, new: NewAlert, named: Named, now: date
     if alert.why or hours:
         context = {**alert.context, QUIET_HOURS: hours} if hours else alert.context
         session.execute(update(Alert).where(Alert.id == alert.id).values(why=alert.why, context=context))
-    return _published(session, alert, told.rows, now)
+    return published(session, alert, told.rows, now)
 
 
 def _plan(session: Session, alert: Alert, config: AlertConfigModel, skip: str | None) -> None:
@@ -242,7 +192,7 @@ def _plan(session: Session, alert: Alert, config: AlertConfigModel, skip: str | 
         session.add(Followup(alert_id=alert.id, kind=one.kind, n=one.n, spec=spec, due_at=one.due_at))
 
 
-def _published(session: Session, alert: Alert, rows: Sequence[Queued], now: datetime) -> Published:
+def published(session: Session, alert: Alert, rows: Sequence[Queued], now: datetime) -> Published:
     """What is or will be told, with the deliveries of fallbacks that speak for what is held."""
     shards = wake_of(session, rows, now)
     session.flush()
@@ -255,62 +205,3 @@ def _published(session: Session, alert: Alert, rows: Sequence[Queued], now: date
         ids = list(session.scalars(same.order_by(Delivery.id)))
     note_alert(session, alert, ids)
     return Published(alert.id, tuple(ids), frozenset(shards), alert.why)
-
-
-def _resolve_messages(session: Session, alert: Alert, now: datetime) -> list[Queued]:
-    """One for each channel that was told or is about to be; and for whoever asks for that item by a rule."""
-    before = session.scalars(
-        select(Delivery).where(Delivery.alert_id == alert.id, Delivery.status == FIRING).order_by(Delivery.id)
-    ).all()
-    item = next((ITEMS[one].resolved_by for one in alert.items if ITEMS[one].resolved_by), None)
-    told = {row.channel_id: row for row in before if row.state not in UNTOLD and not _never_mind(row)}
-    there = [(session.get(Channel, row.channel_id), row) for row in told.values()]
-    ends = [
-        (known(channel), _resolve_telling(session, alert, row, item, now))
-        for channel, row in there
-        if channel is not None
-    ]
-    made = put(session, alert, ends, now)
-    is_silenced = any(row.state == "suppressed" and row.why.startswith(SILENCED) for row in before)
-    if item is not None and (told or not is_silenced):
-        seen = {row.channel_id for row in before if row.trigger != UNASKED}
-        asked = [
-            (channel, replace(telling, status=RESOLVED, trigger="resolve"))
-            for channel, telling in rerouted(session, alert, item, now).told
-            if channel.id not in seen
-        ]
-        made += tell(session, alert, asked, now).rows
-    return made
-
-
-def _resolve_telling(
-    session: Session, alert: Alert, row: Delivery, item: str | None, now: datetime
-) -> Telling:
-    """What quiet hours keep back is told with its end when they are over; they keep back the end of what was
-    told before they began, too."""
-    until, why = None, ""
-    if row.state == "pending" and row.attempt_count == 0 and row.why.startswith(_QUIET):
-        until, why = row.next_attempt_at, row.why
-    elif row.severity != Severity.CRITICAL:
-        hours = alert.context.get(QUIET_HOURS, {}).get(row.channel_id)
-        until, why = quiet(hours, now, zone_of(session)) if hours else (None, "")
-    return Telling(
-        not_before=until,
-        why=why,
-        item=item or row.item,
-        items=() if item else tuple(row.items),
-        severity=ITEMS[item].severity.value if item else row.severity,
-        status=RESOLVED,
-        language=row.language,
-        trigger="resolve",
-        fallback=tuple(row.fallback),
-    )
-
-
-def _never_mind(row: Delivery) -> bool:
-    """What was to be told only if it lasts, and did not."""
-    is_idle = row.state in ("pending", "held") and row.attempt_count == 0 and row.merged_into is None
-    if is_idle and (row.trigger == REMIND or row.why.startswith(LASTS.partition("{")[0])):
-        row.state, row.why, row.next_attempt_at = "suppressed", OVER, None
-        return True
-    return False

@@ -22,7 +22,7 @@ from notifier.alertdocuments import (
     check_body,
     document,
 )
-from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, publish, resolve
+from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, publish
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Publisher, Reader, Served, answered
 from notifier.api.openapi import PREFIX
 from notifier.api.unwrapping import ALSO_EVENTS, Unwrapping
@@ -30,6 +30,7 @@ from notifier.auth import Principal
 from notifier.channels import own_scope
 from notifier.directory import Directory, KnownJob, check_scope
 from notifier.documents import Listed, one_of
+from notifier.ends import resolve
 from notifier.idempotency import Answer, Call, once
 from notifier.items import ITEMS
 from notifier.model import Alert, Delivery

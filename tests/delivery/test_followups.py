@@ -14,8 +14,9 @@ from sqlalchemy import select, update
 from channels.standin import Scripted
 from notifier.acknowledging import ack
 from notifier.alertconfigs import put_alert_config
-from notifier.alerts import NewAlert, publish, resolve
+from notifier.alerts import NewAlert, publish
 from notifier.clock import utcnow
+from notifier.ends import resolve
 from notifier.model import Alert, Delivery, Followup
 from notifier.rules import AlertConfigModel
 from tests.delivery.conftest import until

@@ -8,9 +8,10 @@ from sqlalchemy import select
 
 from notifier import oncalls, silencebook, silences
 from notifier.alertconfigs import put_alert_config
-from notifier.alerts import NewAlert, Published, publish, resolve
+from notifier.alerts import NewAlert, Published, publish
 from notifier.auth import Principal, Role
 from notifier.doorbell import shard_of
+from notifier.ends import resolve
 from notifier.ids import new_id
 from notifier.model import Alert, Channel, Delivery, Followup, Oncall
 from notifier.oncalls import OncallBody

@@ -11,14 +11,13 @@ from sqlalchemy import func, select, update
 from notifier.acknowledging import ack
 from notifier.alertconfigs import put_alert_config
 from notifier.alerts import (
-    EXPIRED,
     NewAlert,
     Published,
     has_expired,
     publish,
     raise_channel_failing,
-    resolve,
 )
+from notifier.ends import EXPIRED, resolve
 from notifier.mending import mended
 from notifier.model import Alert, Channel, Delivery
 from notifier.outbox import UNASKED

@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 
 from notifier.acknowledging import ack
 from notifier.alertconfigs import put_alert_config
-from notifier.alerts import Published, close, raise_channel_failing
+from notifier.alerts import Published, raise_channel_failing
+from notifier.ends import close
 from notifier.following import BATCH, Followed, follow
 from notifier.model import Alert, Channel, Followup, Oncall, Silence
 from notifier.oncall import Spec, turn

@@ -4,8 +4,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from notifier.acknowledging import ack
-from notifier.alerts import NewAlert, publish, resolve
+from notifier.alerts import NewAlert, publish
 from notifier.clock import utcnow
+from notifier.ends import resolve
 from notifier.model import Alert, Delivery
 from notifier.storage import Store
 from notifier.trail import MAX_TOLD_OF, names_of
