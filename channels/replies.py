@@ -30,7 +30,7 @@ class Reply:
     def __init__(self) -> None:
         self.is_done = self.may_keep = False
         self._buffer, self._body = bytearray(), bytearray()
-        self._status, self._interim = 0, 0
+        self._status, self._interim, self._looked = 0, 0, 0
         self._headers: dict[str, str] = {}
         self._left: int | None = None  # of the body or chunk; None: it ends with the connection
         self._step: Callable[[], bool] = self._head
@@ -52,7 +52,8 @@ class Reply:
         return Response(self._status, self._headers, bytes(self._body[:MAX_BODY]), is_whole)
 
     def _head(self) -> bool:
-        found = _END.search(self._buffer)
+        found = _END.search(self._buffer, self._looked)
+        self._looked = 0 if found is not None else max(0, len(self._buffer) - 3)  # its end may be half there
         if (len(self._buffer) if found is None else found.end()) > MAX_HEAD:
             raise NoAnswerError
         if found is None:

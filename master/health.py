@@ -55,7 +55,7 @@ def mount(app: FastAPI, services: Services, controller: Controller) -> Health:
 
 
 @router.get("/healthz")
-def healthz() -> PlainTextResponse:
+async def healthz() -> PlainTextResponse:  # so that it is answered while all threads wait for the database
     return PlainTextResponse("ok\n")
 
 

@@ -1,8 +1,10 @@
 """Answers taken from their bytes, in whatever pieces these come."""
 
+import time
+
 import pytest
 
-from channels.replies import NoAnswerError, Reply
+from channels.replies import MAX_HEAD, NoAnswerError, Reply
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -122,3 +124,10 @@ def test_what_comes_after_the_answer_spoils_the_connection() -> None:
 def test_no_answer(data: bytes) -> None:
     with pytest.raises(NoAnswerError):
         read(data, piece=500)
+
+
+def test_a_head_that_comes_byte_by_byte_keeps_nobody_waiting() -> None:
+    """All answers are read by one thread."""
+    began = time.process_time()
+    read(b"HTTP/1.1 200 OK\r\nX: ".ljust(MAX_HEAD, b"x"), piece=1)
+    assert time.process_time() - began < 5

@@ -7,7 +7,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import anyio
+import anyio.to_thread
+import httpx
 import pytest
+from fastapi import FastAPI
 from pydantic import SecretStr
 from sqlalchemy import text
 
@@ -52,6 +56,20 @@ def worker(store: Store) -> Iterator[Presence]:
     wait_for(lambda: spoken(store))
     yield presence
     presence.stop()
+
+
+async def asked_while_all_threads_wait(app: FastAPI) -> str:
+    limiter = anyio.to_thread.current_default_thread_limiter()
+    for _ in range(int(limiter.total_tokens)):
+        await limiter.acquire_on_behalf_of(object())
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
+        with anyio.fail_after(10):
+            return (await client.get("/healthz")).text
+
+
+def test_the_process_lives_although_all_its_threads_wait_for_the_database(stranger: Page) -> None:
+    assert anyio.run(asked_while_all_threads_wait, stranger.app) == "ok\n"
 
 
 def spoken(store: Store) -> Sequence[Worker]:
