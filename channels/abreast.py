@@ -21,7 +21,7 @@ from channels.dialling import NotSent, Unanswered, in_words
 from channels.replies import NoAnswerError, Reply
 from channels.transport import Network, encode, reason_of, taken_apart
 
-PER_HOST = 128  # connections
+PER_HOST = 512  # connections: several channels' shares, so that a slow one keeps no other of its host waiting
 IDLE = 256  # of all hosts
 IDLE_S = 60.0
 LOOK_S, LOOK_IDLE_S = 0.25, 5.0  # between two looks at the deadlines

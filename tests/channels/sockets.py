@@ -84,11 +84,12 @@ class Server:
     def __init__(self, answers: int = 1000, answer: bytes = OK) -> None:
         self.asked: Counter[int] = Counter()
         self.gate, self.closed = threading.Semaphore(0), threading.Semaphore(0)
-        self._answers, self._answer, self._is_gated = answers, answer, False
+        self._answers, self._answer = answers, answer
+        self._gated: bytes | None = None
 
-    def gated(self) -> "Server":
-        """An answer for each `release` of the gate."""
-        self._is_gated = True
+    def gated(self, path: str = "/") -> "Server":
+        """An answer for each `release` of the gate, below that path."""
+        self._gated = f"POST {path}".encode()
         return self
 
     @contextmanager
@@ -113,10 +114,11 @@ class Server:
     def _talk(self, sock: socket.socket, port: int) -> None:
         with sock:
             for _ in range(self._answers):
-                if not whole_request(sock):
+                request = whole_request(sock)
+                if not request:
                     return
                 self.asked[port] += 1
-                if self._is_gated:
+                if self._gated is not None and request.startswith(self._gated):
                     self.gate.acquire()
                 sock.sendall(self._answer)
         self.closed.release()

@@ -8,14 +8,25 @@ from typing import Any
 
 import pytest
 
-from channels.abreast import PER_HOST, wire
+from channels.abreast import wire
 from channels.answers import Call, Heard
 from channels.standin import Scripted, StandIn
 from channels.transport import ForbiddenTarget, Network, NotSent, Unanswered
+from notifier.engine import CONCURRENCY
+from notifier.leases import SHARE
 from tests.channels.sockets import OK, Asked, Server, abreast, saying, serving
 from tests.scarce import no_more_threads
 
 LAST = OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n")
+
+
+PER_HOST = 16
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections to a host."""
+    monkeypatch.setattr("channels.abreast.PER_HOST", PER_HOST)
 
 
 def network(**more: Any) -> Network:
@@ -63,6 +74,7 @@ def test_a_connection_that_is_lost_before_any_answer_leaves_doubt() -> None:
             asked.result(5)
 
 
+@pytest.mark.usefixtures("few")
 def test_nobody_listens() -> None:
     with abreast(network()) as one:
         found = [Asked.of(one, "http://127.0.0.1:1/") for _ in range(PER_HOST + 20)]
@@ -71,6 +83,7 @@ def test_nobody_listens() -> None:
                 asked.result(5)
 
 
+@pytest.mark.usefixtures("few")
 def test_a_fault_of_ours_while_dialling_is_told_and_leaves_the_place_to_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -117,6 +130,17 @@ def test_a_fault_of_whoever_hears_keeps_nobody_else_from_hearing() -> None:
         hangs.gate.release(2)
 
 
+def test_a_slow_channel_keeps_no_other_of_the_same_host_waiting() -> None:
+    server = Server().gated("/slow")
+    with server.running() as url, abreast(network(timeout_s=30.0)) as one:
+        slow = [Asked.of(one, f"{url}slow") for _ in range(CONCURRENCY // SHARE)]
+        assert Asked.of(one, url).result(20).status == 200
+        assert not any(asked.done() for asked in slow)
+        server.gate.release(len(slow))
+        assert {asked.result(20).status for asked in slow} == {200}
+
+
+@pytest.mark.usefixtures("few")
 def test_a_slow_host_keeps_no_other_waiting_and_has_no_more_than_its_share() -> None:
     slow, quick = Server().gated(), Server()
     with slow.running() as slow_url, quick.running() as quick_url, abreast(network(timeout_s=30.0)) as one:
