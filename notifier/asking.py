@@ -19,6 +19,7 @@ from notifier.attempts import RECEIPT
 from notifier.channels import load_config
 from notifier.clock import utcnow
 from notifier.digests import MEMBERS_BECOME, settle_members
+from notifier.errors import kind_and_place
 from notifier.model import Attempt, Delivery, Receipt
 from notifier.receipts import BUSY, Question
 from notifier.recipients import TOLD, Audience, awaited, document, merge, parsed
@@ -76,8 +77,8 @@ class Asker:
             try:
                 self._look()
                 self._renew()
-            except SQLAlchemyError as error:
-                log.warning("receipts_not_looked_at", why=type(error).__name__)
+            except Exception as error:  # noqa: BLE001  a border: the thread must not end
+                log.warning("receipts_not_looked_at", why=kind_and_place(error))
             self._changed.wait(POLL_S)
 
     def stop(self) -> None:

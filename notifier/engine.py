@@ -19,6 +19,7 @@ from notifier.beginning import Beginner, Begun
 from notifier.claim import ChannelError, Claim, Claiming, due_shards
 from notifier.crew import Crew
 from notifier.doorbell import SHARDS
+from notifier.errors import kind_and_place
 from notifier.finishing import Finisher
 from notifier.following import Follower
 from notifier.keeping import keep
@@ -290,8 +291,8 @@ class Engine:
         while not self._ended.wait(REAP_EVERY_S):
             try:
                 self.wake(self._tools.writer.run(lambda session: reap(session, store.now(session))))
-            except SQLAlchemyError as error:
-                log.warning("not_reaped", why=type(error).__name__)
+            except Exception as error:  # noqa: BLE001  a border: the thread must not end
+                log.warning("not_reaped", why=kind_and_place(error))
 
     def _ask(self) -> None:
         self._asker.run(self._ended)

@@ -5,9 +5,9 @@ import time
 from collections.abc import Mapping
 
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
 
 from notifier import metrics
+from notifier.errors import kind_and_place
 from notifier.leases import RENEW_EVERY_S, renew
 from notifier.tools import Tools
 
@@ -25,8 +25,8 @@ def _renew(tools: Tools, held: Mapping[str, str]) -> None:
     store, since = tools.store, time.monotonic()
     try:
         kept = tools.writer.run(lambda session: renew(session, held, store.now(session)))
-    except SQLAlchemyError as error:
-        log.warning("leases_not_renewed", why=type(error).__name__)
+    except Exception as error:  # noqa: BLE001  a border: all that is held is lost by a thread that has ended
+        log.warning("leases_not_renewed", why=kind_and_place(error))
         return
     lost = tools.leases.renewed(kept, held, since)
     if lost:

@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from notifier.clock import utcnow
+from notifier.errors import kind_and_place
 from notifier.ids import new_id
 from notifier.model import Worker
 from notifier.storage import Store
@@ -52,8 +53,8 @@ class Presence:
             try:
                 with self._store.write(lasts=False) as session:
                     self._say(session, self._store.now(session))
-            except SQLAlchemyError as error:
-                log.warning("presence_not_written", why=type(error).__name__)
+            except Exception as error:  # noqa: BLE001  a border: the thread must not end
+                log.warning("presence_not_written", why=kind_and_place(error))
             if self._ending.wait(self._every_s):
                 return
 

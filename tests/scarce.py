@@ -9,15 +9,17 @@ import pytest
 
 
 @contextmanager
-def no_more_threads(name: str) -> Iterator[None]:
-    """None of that name (a pattern) can be started, as where a container's limit of processes is reached."""
-    start = threading.Thread.start
+def no_more_threads(name: str) -> Iterator[list[str]]:
+    """None of that name (a pattern) can be started, as where a container's limit of processes is reached.
+    Gives those that were not."""
+    start, refused = threading.Thread.start, list[str]()
 
     def tried(thread: threading.Thread) -> None:
         if re.fullmatch(name, thread.name):
+            refused.append(thread.name)
             raise RuntimeError("can't start new thread")
         start(thread)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threading.Thread, "start", tried)
-        yield
+        yield refused

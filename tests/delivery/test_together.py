@@ -1,5 +1,7 @@
 """What begins and ends together: many plain sends, in the log like any other; one lost lease spoils none."""
 
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from channels.standin import Scripted
 from notifier.beginning import Beginner
 from notifier.claim import Claiming, due_shards
+from notifier.keeping import keep
 from notifier.leases import Slots
 from notifier.tasks import Task, load
 from tests.scarce import no_more_threads
@@ -66,6 +69,24 @@ def test_a_fault_of_ours_leaves_them_to_their_senders(house: "House") -> None:
     with one.writer.turn, no_more_threads("writer"):  # another has the turn, so a thread is wanted
         assert one.begin(tasks) == {}
     assert len(one.begin(tasks)) == 1
+
+
+def test_a_fault_of_ours_does_not_end_the_renewing_of_leases(
+    house: "House", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("notifier.keeping.RENEW_EVERY_S", 0.05)
+    (one,) = house.alert(house.channel())
+    claimed(house)
+    tools, ended = house.tools(), threading.Event()
+    tools.leases.hold([one], "w1", time.monotonic())
+    keeper = threading.Thread(target=keep, args=(tools, ended))
+    with tools.writer.turn, no_more_threads("writer") as refused:
+        keeper.start()
+        house.until(lambda: refused)
+        before = house.row(one).lease_until
+    house.until(lambda: house.row(one).lease_until > before)
+    ended.set()
+    keeper.join()
 
 
 def test_what_has_a_limit_or_was_tried_before_begins_by_itself(house: "House") -> None:
