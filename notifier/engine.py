@@ -40,6 +40,7 @@ LOT_S = 0.02  # at least between two claims of a shard for which nobody rang
 STARVED_S = 0.1  # and where all senders were busy, unless many of them are free again
 LOTS = 8  # the part of the senders that makes many
 MANY = 8  # sends on their way, before which other work can wait
+QUIET_S = 2.0  # after which nothing more is on its way
 
 log = structlog.get_logger()
 
@@ -52,6 +53,7 @@ class Engine:
         self._slots = Slots(concurrency)
         self._crew = Crew(concurrency)
         self._lot = max(1, concurrency // LOTS)
+        self._much_at = -QUIET_S  # when there was last much to be sent
         self._freed = 0  # senders, since the last claim
         self._beginner = Beginner(tools.store, tools.writer, tools.box, tools.settings)
         self._finisher = Finisher(tools.store, tools.writer, self._wake_soon)
@@ -102,8 +104,8 @@ class Engine:
             self._claiming.release()
 
     def is_busy(self) -> bool:
-        """Whether much is on its way."""
-        return self._slots.busy >= MANY
+        """Whether much is on its way, or was just now."""
+        return self._slots.busy >= MANY or time.monotonic() < self._much_at + QUIET_S
 
     def stop(self, timeout_s: float = FINISH_S) -> None:
         """Claim nothing more, finish what is under way, end. What takes longer is another worker's then."""
@@ -214,6 +216,8 @@ class Engine:
             return claim, tasks
 
     def _take(self, tasks: Sequence[Task], token: str, since: float) -> None:
+        if len(tasks) >= MANY:
+            self._much_at = since
         if tasks:
             faultpoints.hit("claimed")
             metrics.CLAIMS.inc()
