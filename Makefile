@@ -4,7 +4,7 @@
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
-PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST ?= -n 4 --dist loadfile --no-loadscope-reorder
 DEMO ?=
 BIN := .venv/bin
 export PYTHON TORCH TORCH_INDEX

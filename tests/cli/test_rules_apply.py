@@ -71,7 +71,7 @@ def server(sqlite_url: str, tmp_path: Path) -> Iterator[str]:
     with store.write() as session:
         _, token = create_token(session, NewToken("ops", Role.ADMIN), utcnow())
     (tmp_path / "admin.token").write_text(token)
-    running = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    running = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, lifespan="off"))
     thread = threading.Thread(target=running.run)
     thread.start()
     wait_for(lambda: running.started)
