@@ -1,8 +1,7 @@
 """`/alerts`: alerts from outside, the list of all, and the word of whoever takes one on."""
 
-import asyncio
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query
@@ -11,7 +10,6 @@ from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session
 
 from channels.base import Severity
-from notifier import faultpoints
 from notifier.acknowledging import ack
 from notifier.alertdocuments import (
     AckBody,
@@ -19,23 +17,19 @@ from notifier.alertdocuments import (
     AlertDocument,
     FullAlertDocument,
     PublishedDocument,
-    check_body,
     document,
 )
-from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, publish
-from notifier.api.deps import Asked, IdempotencyKey, Operator, Publisher, Reader, Served, answered
+from notifier.alerts import FIRING, RESOLVED
+from notifier.api.deps import Asked, IdempotencyKey, Operator, Publisher, Reader, Served
 from notifier.api.openapi import PREFIX
+from notifier.api.publishing import accept
 from notifier.api.unwrapping import ALSO_EVENTS, Unwrapping
 from notifier.auth import Principal
-from notifier.channels import own_scope
-from notifier.directory import Directory, KnownJob, check_scope
 from notifier.documents import Listed, one_of
-from notifier.ends import resolve
-from notifier.idempotency import Answer, Call, once
 from notifier.items import ITEMS
 from notifier.model import Alert, Delivery
 from notifier.pages import page
-from notifier.problems import Problem, invalid, not_found
+from notifier.problems import not_found
 
 router = APIRouter(prefix=f"{PREFIX}/alerts", tags=["alerts"], route_class=Unwrapping)
 Id = Annotated[str, Path()]
@@ -60,28 +54,7 @@ async def publish_alert(
     body: AlertBody, principal: Publisher, services: Served, key: IdempotencyKey = None
 ) -> JSONResponse:
     """Once this is answered, the alert and its deliveries are kept and will be told. CloudEvents too."""
-    check_body(body)
-
-    def write(session: Session) -> tuple[Answer, set[int]]:
-        now = services.store.now(session)
-        shards: set[int] = set()
-
-        def work() -> Answer:
-            published = _published(session, services.directory, principal, body, now)
-            shards.update(published.shards)
-            shown = PublishedDocument(
-                id=published.alert_id, deliveries=list(published.delivery_ids), why=published.why
-            )
-            return Answer(202, shown.model_dump(mode="json"))
-
-        asked = None if key is None else body.model_dump(mode="json")
-        return once(session, services.box, Call(principal.token_id, key, "/alerts", asked, now), work), shards
-
-    answer, shards = await asyncio.wrap_future(services.writer.submit(write))
-    if faultpoints.is_armed("committed"):
-        await asyncio.to_thread(faultpoints.hit, "committed")
-    services.bell.ring(services.store, shards)
-    return answered(answer)
+    return await accept(services, body, key, lambda _session: principal)
 
 
 @router.get("")
@@ -112,53 +85,6 @@ def acknowledge(
         row = _own(session, principal, alert_id)
         ack(session, row.id, principal.name, now, comment)
         return _full(session, row, now)
-
-
-def _published(
-    session: Session, directory: Directory, principal: Principal, body: AlertBody, now: datetime
-) -> Published:
-    if body.status == RESOLVED:
-        return _resolved(session, principal, body, now)
-    job = _job(session, directory, principal, body.job) if body.job is not None else None
-    pool, queue = (job.pool, job.queue) if job else own_scope(principal, body.scope)
-    check_scope(session, directory, body.scope)
-    new = NewAlert(
-        pool=pool,
-        queue=queue,
-        source=body.source,
-        token_id=principal.token_id,
-        dedup_key=body.dedup_key,
-        item=body.item,
-        severity=body.severity.value,
-        title=body.title.strip(),
-        text=body.text,
-        labels={**(job.labels if job else {}), **body.labels},
-        context={"job": job.facts} if job else {},
-        job_id=job.id if job else None,
-        job_name=job.name if job else None,
-        channels=tuple(body.channels) if body.channels is not None else None,
-        fallback=tuple(body.fallback),
-        expires=timedelta(seconds=body.expires_s),
-    )
-    return publish(session, new, now)
-
-
-def _resolved(session: Session, principal: Principal, body: AlertBody, now: datetime) -> Published:
-    """Closes the open alert of that key; one that is closed already stays as it is."""
-    rows = select(Alert).where(
-        Alert.token_id == principal.token_id, Alert.source == body.source, Alert.dedup_key == body.dedup_key
-    )
-    row = session.scalars(rows.order_by(Alert.status, Alert.id.desc()).limit(1)).first()
-    if row is None:
-        raise Problem(404, detail="this token has published no alert with that source and dedup_key")
-    return resolve(session, alert_id=row.id, now=now, title=body.title.strip(), text=body.text)
-
-
-def _job(session: Session, directory: Directory, principal: Principal, job_id: str) -> KnownJob:
-    job = directory.job(session, job_id)
-    if job is None or not principal.covers(job.pool, job.queue):
-        raise invalid("job", "there is no such job")
-    return job
 
 
 def _narrowed(wanted: Wanted, now: datetime) -> list[ColumnElement[bool]]:

@@ -64,12 +64,20 @@ def _principal(
     if given is not None:
         with services.store.engine.connect() as connection:
             found = authenticate(connection, given.credentials, utcnow())
+    return entitled(found, tuple(Role))
+
+
+def entitled(found: Principal | None, roles: Collection[Role]) -> Principal:
+    """Raises a problem unless there is somebody, in one of these roles."""
     if found is None:
         raise Problem(
             401,
             detail="send a valid token: Authorization: Bearer fct_…",
             headers={"WWW-Authenticate": "Bearer"},
         )
+    if found.role not in roles:
+        detail = f"a token of role {found.role} may not do this; it takes {' or '.join(roles)}"
+        raise Problem(403, detail=detail)
     return found
 
 
@@ -80,11 +88,7 @@ def allow(*roles: Role) -> Callable[[Principal], Coroutine[Any, Any, Principal]]
     """A dependency that lets only these roles pass."""
 
     async def check(principal: Speaker) -> Principal:
-        if principal.role not in roles:
-            raise Problem(
-                403, detail=f"a token of role {principal.role} may not do this; it takes {' or '.join(roles)}"
-            )
-        return principal
+        return entitled(principal, roles)
 
     return check
 
@@ -92,7 +96,8 @@ def allow(*roles: Role) -> Callable[[Principal], Coroutine[Any, Any, Principal]]
 Admin = Annotated[Principal, Depends(allow(Role.ADMIN))]
 Operator = Annotated[Principal, Depends(allow(Role.ADMIN, Role.OPERATOR))]
 Reader = Annotated[Principal, Depends(allow(Role.ADMIN, Role.OPERATOR, Role.VIEWER))]
-Publisher = Annotated[Principal, Depends(allow(Role.ADMIN, Role.OPERATOR, Role.PUBLISHER))]
+PUBLISHERS = (Role.ADMIN, Role.OPERATOR, Role.PUBLISHER)
+Publisher = Annotated[Principal, Depends(allow(*PUBLISHERS))]
 
 
 async def _ask(

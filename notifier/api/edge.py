@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from notifier.api.direct import Direct
 from notifier.api.refusals import answer
 from notifier.problems import Problem
 
@@ -30,7 +31,7 @@ class Edge:
     """ASGI middleware. Reads the body of a guarded request, judges it, and hands it on whole."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+        self._app, self._direct = app, Direct()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith(GUARDED):
@@ -40,12 +41,14 @@ class Edge:
             check_address(scope["path"], scope["query_string"])
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             most = next((size for start, size in LARGER.items() if scope["path"].startswith(start)), MAX_BODY)
-            body = await _read(receive, headers, most)
+            body, response = await _read(receive, headers, most), None
             if body:
                 check_media_type(headers)
-                parse(body)
+                response = await self._direct.answer(scope, parse(body))
         except Problem as problem:
-            await answer(problem)(scope, receive, send)
+            response = answer(problem)
+        if response is not None:
+            await response(scope, receive, send)
             return
         await self._app(scope, _replay(body, receive), send)
 

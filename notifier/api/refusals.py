@@ -29,12 +29,17 @@ def answer(problem: Problem) -> JSONResponse:
 
 def answers_problems(app: FastAPI) -> None:
     """Every error of this app answers as a problem document."""
-    app.add_exception_handler(Problem, _problem)
-    app.add_exception_handler(HTTPException, _http_exception)
-    app.add_exception_handler(RequestValidationError, _validation)
-    app.add_exception_handler(DBAPIError, _database)
-    app.add_exception_handler(PoolTimeoutError, _unavailable)
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
     app.add_middleware(Border, answer=_unexpected)
+
+
+async def answered(request: Request, error: Exception) -> Response | None:
+    """The same for who is no route of the app; None: nobody foresaw this error."""
+    for kind, handler in _HANDLERS.items():
+        if isinstance(error, kind):
+            return await handler(request, error)
+    return None
 
 
 async def _problem(_request: Request, error: Exception) -> Response:
@@ -82,3 +87,12 @@ async def _unexpected(request: Request, error: Exception) -> Response:
 def _within(where: Sequence[int | str]) -> Sequence[int | str]:
     """The place without FastAPI's word for where it stands."""
     return where[1:] if len(where) > 1 and where[0] in _IN_BODY | _BESIDE else where
+
+
+_HANDLERS = {
+    Problem: _problem,
+    HTTPException: _http_exception,
+    RequestValidationError: _validation,
+    DBAPIError: _database,
+    PoolTimeoutError: _unavailable,
+}

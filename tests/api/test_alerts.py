@@ -12,6 +12,7 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from notifier.api.deps import Services
+from notifier.api.direct import Direct
 from notifier.directory import KnownJob, Standalone
 from notifier.model import AlertConfig
 from tests.conftest import wait_for
@@ -360,3 +361,46 @@ def test_what_is_posted_together_is_committed_together_and_a_mistake_is_its_own_
     assert ([one.status_code for one in answers], len(commits)) == ([202, 202, 422, 202], 1)
     told = [one.json()["deliveries"] for one in answers if one.status_code == 202]
     assert sorted(row["id"] for row in deliveries(as_(), channel=ding)) == sorted(one for (one,) in told)
+
+
+@ONE_ENGINE
+def test_what_is_plain_goes_directly_and_is_answered_as_the_framework_would(
+    admin: httpx.Client, as_: As, ding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[bool] = []
+    answer = Direct.answer
+
+    async def watched(direct: Direct, scope: Any, value: Any) -> Any:
+        response = await answer(direct, scope, value)
+        taken.append(response is not None)
+        return response
+
+    monkeypatch.setattr(Direct, "answer", watched)
+    roundabout = {"params": {"way": "the framework's"}}
+    for client, body, status, is_direct in (
+        (admin, {"title": "x", "channels": [ding]}, 202, True),
+        (admin, {"title": "x", "channels": ["nobody"]}, 422, True),
+        (admin, {"title": ""}, 422, True),
+        (admin, {"title": "x", "status": "resolved", "dedup_key": "unknown"}, 404, True),
+        (admin, {"title": 7}, 422, False),
+        (admin, ["x"], 422, False),
+        (as_("viewer"), {"title": "x"}, 403, False),
+    ):
+        ways = [client.post("/alerts", json=body, **more) for more in ({}, roundabout)]
+        assert [one.status_code for one in ways] == [status, status], body
+        assert taken[-2:] == [is_direct, False], body
+        if status != 202:
+            assert ways[0].json() == ways[1].json()
+        assert ways[0].headers["content-type"] == ways[1].headers["content-type"]
+
+
+def test_a_publishers_token_is_dead_as_soon_as_it_is_deleted(admin: httpx.Client, ding: str) -> None:
+    made = admin.post("/tokens", json={"name": "ci", "role": "publisher"}).json()
+    as_it = {
+        "headers": {"Authorization": f"Bearer {made['token']}"},
+        "json": {"title": "x", "channels": [ding]},
+    }
+    assert admin.post("/alerts", **as_it).status_code == 202
+    assert admin.delete(f"/tokens/{made['id']}").status_code == 204
+    assert admin.post("/alerts", **as_it).status_code == 401
+    assert len(deliveries(admin)) == 1
