@@ -1,9 +1,11 @@
 """`/healthz`: the process lives. `/readyz`: it can do its work. `/metrics`: figures for Prometheus."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from concurrent.futures import Future
+from dataclasses import asdict, replace
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
@@ -19,39 +21,73 @@ from notifier.clock import utcnow
 from notifier.exposition import exposition
 
 KEPT_S = 1.0  # anybody may ask, and a look writes to the database: it is shared for so long
-PATIENCE_S = 5.0  # with a look that somebody else began
+PATIENCE_S = 5.0  # with a look
+LATE = [Check("database", ok=False, needed=True, detail="does not answer in time")]
 ROLES = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
 
 router = APIRouter(include_in_schema=False)
 
 
 class Health:
-    """The last look, and a new one when that is old. One look at a time."""
+    """The last look, and a new one when that is old: one at a time, in a thread of its own, for all."""
 
     def __init__(self, look: Callable[[], list[Check]]) -> None:
         self._look = look
-        self._checks: list[Check] = []
+        self._lock = threading.Lock()
+        self._current: Future[list[Check]] | None = None
         self._looked_at = float("-inf")
-        self._looking = threading.Lock()
 
     def checks(self) -> list[Check]:
-        if not self._looking.acquire(timeout=PATIENCE_S):
-            return [Check("database", ok=False, needed=True, detail="does not answer in time")]
+        """Waits in the caller's thread."""
         try:
-            if time.monotonic() - self._looked_at > KEPT_S:
-                self._checks = self._look()
-                self._looked_at = time.monotonic()
-            return self._checks
-        finally:
-            self._looking.release()
+            return self._looking().result(PATIENCE_S)
+        except TimeoutError:
+            return LATE
+
+    async def soon(self) -> list[Check]:
+        """Waits in the event loop: it asks for none of the threads that others may keep waiting."""
+        looking = asyncio.wrap_future(self._looking())
+        looking.add_done_callback(lambda one: one.cancelled() or one.exception())  # though nobody waits
+        done, _ = await asyncio.wait([looking], timeout=PATIENCE_S)
+        return looking.result() if done else LATE
+
+    def _looking(self) -> Future[list[Check]]:
+        """The look that is under way, the last one while it is fresh, or else a new one."""
+        with self._lock:
+            current = self._current
+            is_old = current is not None and current.done() and time.monotonic() - self._looked_at > KEPT_S
+            if current is None or is_old:
+                current = Future()
+                threading.Thread(target=self._run, args=(current,), name="health", daemon=True).start()
+                self._current = current
+            return current
+
+    def _run(self, current: Future[list[Check]]) -> None:
+        try:
+            found = self._look()
+        except BaseException as error:  # noqa: BLE001  a border: whoever asks gets it
+            self._looked_at = time.monotonic()
+            current.set_exception(error)
+        else:
+            self._looked_at = time.monotonic()
+            current.set_result(found)
 
 
 def mount(app: FastAPI, services: Services, controller: Controller) -> Health:
     """The three pages; answers what `/readyz` is made of."""
-    health = Health(lambda: look(services, controller))
+    health = Health(lambda: _apart(services, controller))
     app.state.health = health
     app.router.routes += router.routes
     return health
+
+
+def _apart(services: Services, controller: Controller) -> list[Check]:
+    """By a connection of its own: those of the pool may all be at others' work."""
+    store = services.store.alike()
+    try:
+        return look(replace(services, store=store), controller)
+    finally:
+        store.engine.dispose()
 
 
 @router.get("/healthz")
@@ -60,9 +96,9 @@ async def healthz() -> PlainTextResponse:  # so that it is answered while all th
 
 
 @router.get("/readyz")
-def readyz(request: Request) -> JSONResponse:
+async def readyz(request: Request) -> JSONResponse:  # as above
     health: Health = request.app.state.health
-    checks = health.checks()
+    checks = await health.soon()
     is_ready = all(check.ok for check in checks if check.needed)
     document = {"ready": is_ready, "checks": [asdict(check) for check in checks]}
     return JSONResponse(document, 200 if is_ready else 503)

@@ -45,7 +45,7 @@ class Rights:
 class Taken:
     """What became of each alert of a body, and whose bell is to be rung."""
 
-    received: int
+    received: int = 0
     new: int = 0
     repeated: int = 0
     resolved: int = 0
@@ -54,6 +54,13 @@ class Taken:
     ignored: int = 0
     shards: set[int] = field(default_factory=set)
     is_evidence: bool = False
+
+    def __iadd__(self, other: "Taken") -> "Taken":
+        for name, count in other.counts().items():
+            setattr(self, name, getattr(self, name) + count)
+        self.shards |= other.shards
+        self.is_evidence |= other.is_evidence
+        return self
 
     def counts(self) -> dict[str, int]:
         return {name: value for name, value in vars(self).items() if type(value) is int}
@@ -71,12 +78,13 @@ class Intake:
     nodes_of: str | None  # the pool whose nodes count; None: any
     now: datetime
 
-    def take(self, alerts: Sequence[PrometheusAlert], taken: Taken) -> None:
-        """Adds to `taken` what became of them.
+    def take(self, alerts: Sequence[PrometheusAlert]) -> Taken:
+        """What became of them, and no more than that: it may be done again.
 
         Raises:
             Problem: a named channel does not exist; then nothing of them may be kept.
         """
+        taken = Taken()
         signals = self._signals(alerts) if self.rights.signals else {}
         self._keep_signals(list(signals.values()), taken)
         # Whoever names people wants them to be told of nodes as well.
@@ -86,6 +94,7 @@ class Intake:
             self._publish(rest, taken)
         else:
             taken.ignored += len(rest)
+        return taken
 
     def _signals(self, alerts: Sequence[PrometheusAlert]) -> dict[str, Signal]:
         about = [alert for alert in alerts if speaks_of_node(alert.labels)]

@@ -4,11 +4,14 @@ Plain is a first try in built-in words, in one part, to somebody who has no limi
 begun by whoever sends it (`notifier/sending.py`).
 """
 
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 
 from channels.base import Answer, ChannelConfig
 from notifier import meters
@@ -16,16 +19,19 @@ from notifier.attempts import First, intend_all
 from notifier.channels import load_config
 from notifier.clock import utcnow
 from notifier.copies import Copies
+from notifier.doubts import found_all
 from notifier.errors import kind_and_place
+from notifier.leases import LEASE
 from notifier.messages import Made, make
 from notifier.model import Channel
 from notifier.secretbox import SecretBox
 from notifier.settings import Settings
-from notifier.storage import Store
+from notifier.storage import InDoubtError, Store
 from notifier.tasks import Task
 from notifier.writer import Writer
 
 MAX_OPENED = 1000  # configs that are kept opened
+AGAIN_S = 0.2  # between two looks for what may be kept
 
 log = structlog.get_logger()
 
@@ -62,7 +68,7 @@ class Beginner:
             return {}
         intents = [_intent(task, made) for task, made in ready]
         try:
-            ids = self.writer.run(lambda session: intend_all(session, intents, self.store.now(session)))
+            ids = self._written(intents)
         except Exception as error:  # noqa: BLE001  a border: what is claimed must reach its sender, who finds out
             log.info("not_begun_together", count=len(ready), why=type(error).__name__)
             return {}
@@ -70,6 +76,19 @@ class Beginner:
             task.row.id: Begun(made, attempt_id)
             for (task, made), attempt_id in zip(ready, ids, strict=True)
         }  # fmt: skip
+
+    def _written(self, intents: Sequence[First]) -> Sequence[int]:
+        """Their attempts; where nobody knows whether they were kept, as they are found, if they are found
+        before the leases end."""
+        until = time.monotonic() + LEASE.total_seconds()
+        try:
+            return self.writer.run(lambda session: intend_all(session, intents, self.store.now(session)))
+        except InDoubtError:
+            while time.monotonic() < until:
+                with suppress(SQLAlchemyError), self.store.read() as session:
+                    return found_all(session, intents)
+                time.sleep(AGAIN_S)
+            raise
 
     def _configs(self, tasks: Sequence[Task]) -> Mapping[str, ChannelConfig]:
         """Of each channel once; those that cannot be read are left out."""

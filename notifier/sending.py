@@ -16,6 +16,7 @@ from notifier.attempts import Intent, Written, complete, intend
 from notifier.beginning import Begun
 from notifier.clock import utcnow
 from notifier.closing import Closing
+from notifier.doubts import take_back
 from notifier.errors import kind_and_place
 from notifier.finishing import Finisher, Told, is_plain
 from notifier.messages import Made, make
@@ -23,6 +24,7 @@ from notifier.pace import lane_of
 from notifier.recipients import QUOTA, TOLD, Audience
 from notifier.rollcall import Rollcall
 from notifier.settle import Settlement
+from notifier.storage import InDoubtError
 from notifier.tasks import Earlier, Task
 from notifier.tools import Tools
 from notifier.trail import following, names_of
@@ -197,7 +199,14 @@ class _Sending:
                 complete(session, attempt, answer, now, uncounted)
             return intend(session, intent, now)
 
-        return self._tools.writer.run(work)
+        def again(session: Session) -> Written:
+            take_back(session, intent)
+            return work(session)
+
+        try:
+            return self._tools.writer.run(work)
+        except InDoubtError:  # it may be kept: that one was not sent, and another is begun
+            return self.closing.persist(again)
 
     def _send_part(self, made: Made, part: Part) -> Outcome:
         """Answers what is known of the whole part, with what its recipients said before."""

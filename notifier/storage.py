@@ -12,17 +12,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import BigInteger, Connection, Dialect, Engine, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.types import JSON, TypeDecorator
 
 from notifier.afteryou import AfterYou
 from notifier.clock import utcnow
 
+T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BUSY_S = 30
@@ -32,6 +34,8 @@ _ZONE = "zone"
 _AFTER = "after"
 _LASTS = "lasts"
 IMMEDIATE = "IMMEDIATE"
+ROUNDS = 5  # of a transaction that PostgreSQL ends because it and others wait for each other
+_DEADLOCKS = frozenset({"40P01", "40001"})  # its words for that: nothing was kept
 BINARY = {"binary": True}  # of a statement: PostgreSQL is to send bytes and numbers as they are, not as text
 DEFAULT_TIMEZONE = "Asia/Shanghai"
 
@@ -132,6 +136,15 @@ def _begin_writing(connection: Connection, after_you: AfterYou) -> None:
         raw.execute(f"PRAGMA busy_timeout = {_BUSY_S * 1000}")
 
 
+class InDoubtError(OperationalError):
+    """The connection was lost while the database committed: all of the transaction is kept, or nothing."""
+
+
+def is_deadlock(error: BaseException) -> bool:
+    """Whether PostgreSQL has ended a transaction for the sake of others; it will do if it is tried again."""
+    return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) in _DEADLOCKS
+
+
 class Store:
     """Hands out transactions. Shared by all threads of a process.
 
@@ -144,6 +157,11 @@ class Store:
         self._turn = threading.Lock()
         self._writing = engine.execution_options(sqlite_begin=IMMEDIATE)
         self._writing_for_now = engine.execution_options(sqlite_begin=IMMEDIATE, **{_LASTS: False})
+
+    def alike(self) -> "Store":
+        """Over the same database, by connections of its own; whoever asks for it disposes of its engine."""
+        engine = make_engine(self.engine.url.render_as_string(hide_password=False), pool_size=1)
+        return Store(engine, timezone=self._info[_ZONE].key)
 
     @property
     def is_postgres(self) -> bool:
@@ -158,11 +176,27 @@ class Store:
         """
         engine = self._writing if lasts else self._writing_for_now
         with Session(engine, expire_on_commit=False, info=self._info) as session:
-            with self._own_turn(), session.begin():
+            with self._own_turn(), _committed(session):
                 yield session
             with suppress(Exception):  # a border: what is kept is kept, said or not, and only once
                 for say in session.info.get(_AFTER, ()):
                     say()
+
+    def run(self, work: Callable[[Session], T]) -> T:
+        """`work` in one transaction that writes, begun again where it and others wait for each other's rows.
+
+        This is for whatever takes the rows of several tables: no order suits all, as what many post at once
+        shares a transaction.
+        """
+        for _ in range(ROUNDS - 1):
+            try:
+                with self.write() as session:
+                    return work(session)
+            except DBAPIError as error:
+                if not is_deadlock(error):
+                    raise
+        with self.write() as session:
+            return work(session)
 
     @contextmanager
     def _own_turn(self) -> Iterator[None]:
@@ -188,6 +222,27 @@ class Store:
         return moment.astimezone(UTC)
 
 
+@contextmanager
+def _committed(session: Session) -> Iterator[None]:
+    """A transaction; of one that is lost on its way it is known whether that was in the commit itself.
+
+    Raises:
+        InDoubtError: it was.
+    """
+    is_ending = False
+    try:
+        with session.begin():
+            yield
+            session.flush()
+            is_ending = True
+    except DBAPIError as error:
+        if not (is_ending and error.connection_invalidated):
+            raise
+        raise InDoubtError(
+            error.statement, error.params, error.orig or error, connection_invalidated=True
+        ) from error
+
+
 def zone_of(session: Session) -> ZoneInfo:
     """The server's time zone."""
     zone: ZoneInfo = session.info.get(_ZONE) or ZoneInfo(DEFAULT_TIMEZONE)
@@ -197,6 +252,16 @@ def zone_of(session: Session) -> ZoneInfo:
 def after_commit(session: Session, say: Callable[[], None]) -> None:
     """For what may be said only of what is kept, such as a line in the log."""
     session.info.setdefault(_AFTER, []).append(say)
+
+
+def said(session: Session) -> int:
+    """How much is to be said so far, for `forget_said`."""
+    return len(session.info.get(_AFTER, ()))
+
+
+def forget_said(session: Session, so_far: int) -> None:
+    """What came after that was taken back."""
+    del session.info.get(_AFTER, [])[so_far:]
 
 
 def insert_new(session: Session, table: type[Base], row: Mapping[str, Any]) -> bool:

@@ -23,6 +23,7 @@ from notifier.storage import Store
 from notifier.writer import Writer
 
 THREADS = 4  # that write to PostgreSQL
+ROOM = 10_000  # alerts that may wait to be written: some seconds' worth
 
 
 class Rings(Protocol):
@@ -45,7 +46,7 @@ class Services:
     @cached_property
     def writer(self) -> Writer:
         """For what many clients post at once."""
-        return Writer(self.store, THREADS if self.store.is_postgres else 1)
+        return Writer(self.store, THREADS if self.store.is_postgres else 1, ROOM)
 
 
 async def _services(request: Request) -> Services:  # not async, it would cost a change of threads

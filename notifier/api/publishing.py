@@ -34,6 +34,8 @@ async def accept(
 
     Raises:
         Problem: fields do not go together, a channel or a job does not exist.
+        BusyError: too much waits already; nothing was done.
+        InDoubtError: nobody knows whether it is kept, and it could not be known again.
     """
     check_body(body)
 
@@ -52,7 +54,8 @@ async def accept(
         asked = None if key is None else body.model_dump(mode="json")
         return once(session, services.box, Call(principal.token_id, key, PATH, asked, now), work), shards
 
-    answer, shards = await asyncio.wrap_future(services.writer.submit(write))
+    is_known_again = key is not None or body.dedup_key is not None
+    answer, shards = await asyncio.wrap_future(services.writer.submit(write, again=is_known_again))
     if faultpoints.is_armed("committed"):
         await asyncio.to_thread(faultpoints.hit, "committed")
     services.bell.ring(services.store, shards)

@@ -14,10 +14,15 @@ from starlette.responses import JSONResponse, Response
 from notifier.acklinks import masked
 from notifier.api.border import Border
 from notifier.faultwords import settled
+from notifier.idempotency import HEADER
 from notifier.problems import Problem, field_and_mend
+from notifier.storage import InDoubtError
+from notifier.writer import BusyError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = "5"
+BUSY_AFTER_S = "1"
+_DONE_ONCE = frozenset({"GET", "HEAD", "PUT", "DELETE"})  # however often they are asked for
 _IN_BODY = {"body"}
 _BESIDE = {"query", "path", "header", "cookie"}
 _log = structlog.get_logger()
@@ -72,6 +77,25 @@ async def _unavailable(_request: Request, error: Exception) -> Response:
     return answer(Problem(503, detail=detail, headers={"Retry-After": RETRY_AFTER_S}))
 
 
+async def _in_doubt(request: Request, _error: Exception) -> Response:
+    """To be asked for again by itself is only what is then done once."""
+    _log.warning("write_in_doubt", method=request.method, path=masked(request.url.path))
+    detail = (
+        "the connection to the database was lost while this was being kept: it may be kept or not; "
+        f"with the {HEADER} it was sent with it is done once however often it is sent, and without one "
+        "look whether it is there before you send it again"
+    )
+    if request.method in _DONE_ONCE:
+        detail = "the connection to the database was lost while this was being kept; send it again"
+    is_once = request.method in _DONE_ONCE or HEADER in request.headers
+    return answer(Problem(503, detail=detail, headers={"Retry-After": RETRY_AFTER_S} if is_once else None))
+
+
+async def _busy(_request: Request, _error: Exception) -> Response:
+    detail = "more alerts wait to be written than this server takes on; nothing was changed, try again"
+    return answer(Problem(503, detail=detail, headers={"Retry-After": BUSY_AFTER_S}))
+
+
 async def _unexpected(request: Request, error: Exception) -> Response:
     where = "".join(traceback.format_tb(error.__traceback__))  # no message, no values: they may be secret
     _log.error(
@@ -93,6 +117,8 @@ _HANDLERS = {
     Problem: _problem,
     HTTPException: _http_exception,
     RequestValidationError: _validation,
+    InDoubtError: _in_doubt,
     DBAPIError: _database,
     PoolTimeoutError: _unavailable,
+    BusyError: _busy,
 }

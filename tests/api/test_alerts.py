@@ -1,7 +1,7 @@
 """Alerts and their rules over the API: accepted means kept, repeats tell nobody, mistakes are named."""
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -404,3 +404,30 @@ def test_a_publishers_token_is_dead_as_soon_as_it_is_deleted(admin: httpx.Client
     assert admin.delete(f"/tokens/{made['id']}").status_code == 204
     assert admin.post("/alerts", **as_it).status_code == 401
     assert len(deliveries(admin)) == 1
+
+
+@ONE_ENGINE
+def test_one_key_for_a_bad_and_a_good_alert_at_once(admin: httpx.Client, app: FastAPI, ding: str) -> None:
+    """Both in one transaction. What is wrong with the first is not the second's doing, and keeps nothing
+    from it."""
+    writer, asked = app.state.services.writer, list[Future[httpx.Response]]()
+    with ThreadPoolExecutor(2) as pool:
+        with writer.turn:
+            for channel in ("nobody", ding):
+                body = {"title": "disk full", "channels": [channel]}
+                key = {"Idempotency-Key": "k1"}
+                asked.append(pool.submit(admin.post, "/alerts", json=body, headers=key))
+                wait_for(lambda: len(writer._waiting) == len(asked))
+        bad, good = (one.result(20) for one in asked)
+    assert (bad.status_code, good.status_code) == (422, 202)
+    assert [one["field"] for one in bad.json()["errors"]] == ["channels.0"]
+
+
+def test_more_than_may_wait_is_refused_for_a_while(admin: httpx.Client, app: FastAPI, ding: str) -> None:
+    writer = app.state.services.writer
+    writer._room = 0
+    answer = post(admin, channels=[ding])
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert "nothing was changed" in answer.json()["detail"]
+    writer._room = 1
+    accepted(admin, channels=[ding])

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -58,18 +59,42 @@ def worker(store: Store) -> Iterator[Presence]:
     presence.stop()
 
 
-async def asked_while_all_threads_wait(app: FastAPI) -> str:
+async def asked_while_all_threads_wait(app: FastAPI, page: str) -> httpx.Response:
     limiter = anyio.to_thread.current_default_thread_limiter()
     for _ in range(int(limiter.total_tokens)):
         await limiter.acquire_on_behalf_of(object())
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
         with anyio.fail_after(10):
-            return (await client.get("/healthz")).text
+            return await client.get(page)
 
 
 def test_the_process_lives_although_all_its_threads_wait_for_the_database(stranger: Page) -> None:
-    assert anyio.run(asked_while_all_threads_wait, stranger.app) == "ok\n"
+    assert anyio.run(asked_while_all_threads_wait, stranger.app, "/healthz").text == "ok\n"
+
+
+@BOTH_DATABASES
+def test_it_is_ready_although_all_threads_and_connections_are_at_others_work(
+    stranger: Page, store: Store
+) -> None:
+    with ExitStack() as stack:
+        for _ in range(30):
+            stack.enter_context(store.engine.connect())
+        answer = anyio.run(asked_while_all_threads_wait, stranger.app, "/readyz")
+    assert (answer.status_code, answer.json()["ready"]) == (200, True)
+
+
+def test_whoever_asks_for_readiness_is_answered_in_time_while_a_look_hangs(
+    stranger: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("master.health.PATIENCE_S", 0.05)
+    let_go = threading.Event()
+    stranger.app.state.health = Health(lambda: let_go.wait() and [])  # type: ignore[arg-type, return-value]
+    try:
+        answer = anyio.run(asked_while_all_threads_wait, stranger.app, "/readyz")
+    finally:
+        let_go.set()
+    assert (answer.status_code, answer.json()["checks"][0]["detail"]) == (503, "does not answer in time")
 
 
 def spoken(store: Store) -> Sequence[Worker]:
