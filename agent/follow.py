@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.lines import Line, Splitter
+from agent.lines import Line, Sieve, Splitter
 
-MAX_BACKLOG = 8 << 20  # further behind than this, the middle is left out
+MAX_BACKLOG = 64 << 20  # further behind than this, the middle is left out
 KEPT = 1 << 20
-CHUNK = 64 << 10
+CHUNK = 1 << 20
 _PRINT = 64  # bytes before the offset that must still be there: a file may be emptied and grow back
 _RETIRE_AFTER_S = 30.0  # a renamed file is followed on until its writer has been quiet for so long
 _MAX_STREAMS = 4  # open at once when all are read
@@ -50,8 +50,11 @@ class Position:
 class Stream:
     """One open file."""
 
-    def __init__(self, fd: int, position: Position | None = None, *, at_end: bool = False) -> None:
+    def __init__(
+        self, fd: int, position: Position | None = None, *, at_end: bool = False, sieve: Sieve | None = None
+    ) -> None:
         self.fd = fd
+        self._sieve = sieve
         facts = os.fstat(fd)
         self.identity = (facts.st_dev, facts.st_ino)
         self.offset = 0
@@ -59,11 +62,11 @@ class Stream:
         self.modified = facts.st_mtime
         self.size = facts.st_size
         self.quiet_since = 0.0
-        self.splitter = Splitter()
+        self.splitter = Splitter(sieve=sieve)
         self._print = b""
         if position is not None and self._before(position.read).hex().endswith(position.print):
             self.offset = position.offset
-            self.splitter = Splitter(position.number)
+            self.splitter = Splitter(position.number, sieve)
         elif at_end:
             self.offset = facts.st_size
             self.splitter.gap()
@@ -82,6 +85,8 @@ class Stream:
         self.offset += len(chunk)
         self._print = (self._print + chunk[-_PRINT:])[-_PRINT:]
         found += self.splitter.feed(chunk.lstrip(b"\0") if chunk.startswith(b"\0") else chunk)
+        self.skipped += self.splitter.left_out
+        self.splitter.left_out = 0
         return found
 
     @property
@@ -113,7 +118,7 @@ class Stream:
         if facts.st_size >= self.offset and not (changed and self._overwritten()):
             return []
         found = self.splitter.rest()
-        self.splitter = Splitter()
+        self.splitter = Splitter(sieve=self._sieve)
         self.offset, self._print = 0, b""
         return found
 
@@ -152,7 +157,8 @@ def open_regular(path: Path) -> int | None:
 
 class Follower:
     """All generations of one log path, oldest first. `at_end`: what stands there now is not read.
-    `since`: rotated files written since then are read too, though no position of them is known."""
+    `since`: rotated files written since then are read too, though no position of them is known. `sieve`: a
+    Splitter's."""
 
     def __init__(
         self,
@@ -161,8 +167,10 @@ class Follower:
         *,
         at_end: bool = False,
         since: float | None = None,
+        sieve: Sieve | None = None,
     ) -> None:
         self.path = path
+        self._sieve = sieve
         self._since = since
         self._streams: list[Stream] = []
         self._at_end = at_end
@@ -235,7 +243,7 @@ class Follower:
         saved = [
             place for place in self._saved if (place.device, place.inode) == (facts.st_dev, facts.st_ino)
         ]
-        return Stream(fd, saved[0] if saved else None, at_end=self._at_end)
+        return Stream(fd, saved[0] if saved else None, at_end=self._at_end, sieve=self._sieve)
 
     def _rotated_unseen(self, current: tuple[int, int] | None) -> list[Path]:
         """Rotated siblings since what was followed last: saved by an earlier life, or newer than it."""

@@ -1,10 +1,17 @@
 """Bytes of a log become lines: partial ones are joined, endless ones cut in the middle, colours removed."""
 
 import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 HEAD = 4096
 TAIL = 3968  # with HEAD and the note between them at most 8 KiB
+BULK = 32 << 10  # of a chunk so large only what matters is taken apart
+_BLOCK = 4 << 10
+_LAST = 2 << 10
+_SAMPLES = 2  # blocks of a chunk that are read for one form
+Sieve = Callable[[bytes], Collection[int] | None]  # forms of which a block has lines; None: nobody can tell
 _LINE_END = re.compile(rb"\r?\n|\r(?!\n)")
 _ANSI = re.compile(
     r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]"  # colours, cursor
@@ -31,14 +38,36 @@ def clean(raw: bytes) -> str:
     return _CONTROL.sub("", _ANSI.sub("", text) if "\x1b" in text else text)
 
 
+def _blocks(chunk: bytes, start: int) -> Iterator[tuple[int, int]]:
+    """Where they begin and end: with a line each, but for the last."""
+    while start < len(chunk):
+        end = chunk.find(b"\n", min(start + _BLOCK, len(chunk) - 1)) + 1 or len(chunk)
+        yield start, end
+        start = end
+
+
+def _samples(held: Sequence[Collection[int]]) -> list[bool]:
+    """Which blocks matter: of each form the first few."""
+    seen: Counter[int] = Counter()
+    matter = []
+    for forms in held:
+        matter.append(any(seen[form] < _SAMPLES for form in forms))
+        seen.update(forms)
+    return matter
+
+
 class Splitter:
     """Feed it chunks; it gives whole lines. It holds at most one line's head and tail.
 
-    A lone carriage return also ends a line (progress bars), but does not count as one.
+    A lone carriage return also ends a line (progress bars), but does not count as one. Of large chunks
+    only what a `sieve` finds is read, with what stands beside it, and the last lines; the rest is counted.
     """
 
-    def __init__(self, number: int | None = 1) -> None:
+    def __init__(self, number: int | None = 1, sieve: Sieve | None = None) -> None:
         self.number = number
+        self.left_out = 0  # bytes of a flood of fault lines that were not looked at
+        self._sieve = sieve
+        self._goes_on = False  # the chunk before ended with a block that matters
         self._head = b""
         self._tail = b""
         self._length = 0
@@ -54,6 +83,39 @@ class Splitter:
             chunk, self._carriage = b"\r" + chunk, False
         if chunk.endswith(b"\r"):
             chunk, self._carriage = chunk[:-1], True
+        if self._sieve is not None and len(chunk) >= BULK:
+            return self._in_bulk(chunk, self._sieve)
+        return self._whole(chunk)
+
+    def _in_bulk(self, chunk: bytes, sieve: Sieve) -> list[Line]:
+        """A line that was begun before, and what stands beside lines that matter, is read with them."""
+        forms = sieve(chunk)
+        if forms is None:
+            return self._whole(chunk)
+        first = chunk.find(b"\n") + 1 if self._length else 0
+        found = self._whole(chunk[:first])
+        if not forms and not self._goes_on:
+            last = max(first, chunk.rfind(b"\n", 0, max(0, len(chunk) - _LAST)) + 1)
+            self._pass(chunk, first, last)
+            return found + self._whole(chunk[last:])
+        places = list(_blocks(chunk, first))
+        held = [sieve(chunk[start:end]) or () for start, end in places]
+        matter = _samples(held)
+        near = [self._goes_on, *matter, True]
+        for n, (start, end) in enumerate(places):
+            if near[n] or near[n + 1] or near[n + 2]:
+                found += self._whole(chunk[start:end])
+            else:
+                self._pass(chunk, start, end)
+                self.left_out += end - start if held[n] else 0
+        self._goes_on = bool(matter) and matter[-1]
+        return found
+
+    def _pass(self, chunk: bytes, start: int, end: int) -> None:
+        if self.number is not None:
+            self.number += chunk.count(b"\n", start, end)
+
+    def _whole(self, chunk: bytes) -> list[Line]:
         if b"\r" not in chunk:
             return self._by_newline(chunk)
         found: list[Line] = []

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,6 +38,12 @@ class LineScanner(Protocol):
     def scan(self, line: str, source: str = "log") -> Found | None: ...
 
 
+class BlockSieve(Protocol):
+    """agent.signatures.Sieve."""
+
+    def forms(self, block: bytes) -> Collection[int] | None: ...
+
+
 @dataclass
 class Quota:
     """Lets through the first lines of a form and counts the rest: a fault may be printed by the thousand."""
@@ -70,8 +76,10 @@ class _Source:
 class LogProbe:
     """Follows all logs of a pod within a budget of time a tick."""
 
-    def __init__(self, scanner: LineScanner, ranks: RankMap, progress: Progress) -> None:
-        self.scanner = scanner
+    def __init__(
+        self, scanner: LineScanner, ranks: RankMap, progress: Progress, sieve: BlockSieve | None = None
+    ) -> None:
+        self._scanner, self._sieve = scanner, sieve
         self.grew_at = 0.0  # when a line came last, by the clock of `tick`
         self._failures: list[Failure] = []
         self._ranks = ranks
@@ -91,8 +99,12 @@ class LogProbe:
     ) -> None:
         """Begin to follow a file; `rank`: whose own it is; the rest as a Follower's."""
         if path not in self._sources and len(self._sources) < _MAX_FILES:
-            follower = Follower(path, list(positions), at_end=at_end, since=since)
+            follower = Follower(path, list(positions), at_end=at_end, since=since, sieve=self._forms)
             self._sources[path] = _Source(follower, rank)
+
+    def use(self, scanner: LineScanner, sieve: BlockSieve) -> None:
+        """Look for other patterns from now on."""
+        self._scanner, self._sieve = scanner, sieve
 
     def follows(self, path: Path) -> bool:
         """Whether the file is among those followed, by whatever name."""
@@ -156,6 +168,9 @@ class LogProbe:
         for source in self._sources.values():
             source.follower.close()
 
+    def _forms(self, block: bytes) -> Collection[int] | None:
+        return None if self._sieve is None else self._sieve.forms(block)
+
     def _rank(self, source: _Source, framed: Framed) -> int | None:
         """Whose line it is: by its prefix, else by its file, else the pod's only rank."""
         rank = self._ranks.resolve(framed)
@@ -173,7 +188,7 @@ class LogProbe:
             self._progress.from_line(rank, mark, time.monotonic())
         if "exitcode: " in text and (failure := torchelastic_failure(text)):
             self._failures.append(failure)
-        found = self.scanner.scan(text)
+        found = self._scanner.scan(text)
         if found is None or not self._quota.admits(found, rank, time.monotonic()):
             return []
         data = {

@@ -18,7 +18,7 @@ from agent.podfile import PodFile, PodFileError, parse
 from agent.progress import Progress
 from agent.ranks import Worker
 from agent.settings import Settings
-from agent.signatures import Scanner
+from agent.signatures import Scanner, Sieve
 from agent.state import dicts
 from agent.wants import Wants
 from agent.wire import Kind, Observation
@@ -46,7 +46,7 @@ class PodAgent:
         self._memory = self._core.memory.load()
         self._ranks = RankMap()
         self._progress = Progress()
-        self._logs = LogProbe(Scanner(()), self._ranks, self._progress)
+        self._logs = LogProbe(Scanner(()), self._ranks, self._progress, Sieve())
         self._departures = Departures(self._directory / "exits.jsonl", self._ranks, self._logs)
         saved = tuple(str(one) for one in self._memory.get("patterns") or ())
         self._wants = Wants(self._core, self._logs, saved, time.monotonic())

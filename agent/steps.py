@@ -12,23 +12,26 @@ _HINTS = ("step", "iter", "epoch", "it/s", "s/it", "batch")
 _NUMBER = r"(?P<step>\d{1,12})(?![\d]*\.\d|\w|%)"
 _WORD = r"(?<![\w-])"
 _EPOCH_WORD = r"epoch(?:\(train\))?"
+# Each with what is in every line that it fits: to look for that costs a tenth.
 _FORMS = tuple(
-    (form, re.compile(pattern, re.IGNORECASE))
-    for form, pattern in (
-        (GLOBAL, _WORD + r"""global[_ -]?steps?["']?[\s:=|#\[(]{1,12}""" + _NUMBER),
+    (form, hints, re.compile(pattern, re.IGNORECASE))
+    for form, hints, pattern in (
+        (GLOBAL, ("global",), _WORD + r"""global[_ -]?steps?["']?[\s:=|#\[(]{1,12}""" + _NUMBER),
         (
             STEP,
+            ("step", "iter"),
             _WORD + r"(?:train(?:ing)?[_ ])?(?:steps?|iteration|iter)(?:\(train\))?"
             r"""["']?[\s:=|#\[]{1,12}""" + _NUMBER,
         ),
         # `Train Epoch: 1 [640/60000 (1%)]`, `Epoch: [0][  10/5005]`, `Epoch(train) [1][ 50/1000]`
         (
             BATCH,
+            ("epoch",),
             _WORD + _EPOCH_WORD + r"[\s:=]{0,4}\[?\s{0,4}\d{1,7}\]?[\s,:|]{0,4}"
             r"\[\s{0,8}" + _NUMBER + r"\s{0,8}/",
         ),
-        (BATCH, _WORD + r"batch[\s:\[]{1,12}" + _NUMBER + r"\s{0,8}(?:/|of\b)"),
-        (BAR, r"\|\s{0,8}" + _NUMBER.replace(r"|\w|%", "") + r"/\d{1,12} \["),  # tqdm
+        (BATCH, ("batch",), _WORD + r"batch[\s:\[]{1,12}" + _NUMBER + r"\s{0,8}(?:/|of\b)"),
+        (BAR, (" [",), r"\|\s{0,8}" + _NUMBER.replace(r"|\w|%", "") + r"/\d{1,12} \["),  # tqdm
     )
 )
 _EPOCH = re.compile(_WORD + _EPOCH_WORD + r"""["']?[\s:=\[#]{0,6}(\d{1,7})(?!\.?\d)""", re.IGNORECASE)
@@ -56,14 +59,13 @@ def find(body: str) -> Mark | None:
     lowered = body.lower()
     if "/" not in lowered and not any(hint in lowered for hint in _HINTS):
         return None
-    for form, pattern in _FORMS:
-        match = pattern.search(body)
-        if match is None:
+    for form, hints, pattern in _FORMS:
+        if not any(hint in lowered for hint in hints) or (match := pattern.search(body)) is None:
             continue
         number_at = match.start("step")
         if _NOT_TRAINING.search(body, 0 if form == BAR else max(0, number_at - _NEAR), number_at):
             return None
-        epoch = _EPOCH.search(body)
+        epoch = _EPOCH.search(body) if "epoch" in lowered else None
         return Mark(form, int(match["step"]), int(epoch[1]) if epoch else None)
     return None
 

@@ -5,7 +5,7 @@ from agent.core import Core, Heard
 from agent.journal import note
 from agent.logprobe import LogProbe
 from agent.redact import command_line
-from agent.signatures import Scanner
+from agent.signatures import Scanner, Sieve
 from agent.stacks import Collector, Target
 from agent.workers import Workers
 
@@ -31,7 +31,7 @@ class Wants:
         if patterns == self.patterns:
             return
         try:
-            self._logs.scanner = Scanner(patterns)
+            self._logs.use(Scanner(patterns), Sieve(patterns))
             self.patterns = patterns
         except ValueError as error:
             note("patterns_refused", why=str(error))

@@ -1,12 +1,14 @@
 """Known line forms of training logs and kernel logs, and the scanner that finds them.
 
-Used by the agent (live) and by `faultcast diagnose` (files). Standard library and google-re2 only.
+Used by the agent (live) and by `faultcast diagnose` (files). Standard library, google-re2 and
+hyperscan only.
 """
 
 from agent.signatures.custom import check_pattern
 from agent.signatures.framing import is_kernel_line
 from agent.signatures.model import Isolate, Match, Role, Signature, Trigger
 from agent.signatures.scanner import SIGNATURES, Scanner, signature
+from agent.signatures.sieve import Sieve
 from agent.signatures.steps import is_progress, step_of
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "Match",
     "Role",
     "Scanner",
+    "Sieve",
     "Signature",
     "Trigger",
     "check_pattern",
