@@ -3,13 +3,13 @@
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 
-from master.api import events, ingest, insight, jobs, pools, reports
+from master.api import events, ingest, injections, insight, jobs, pools, reports
 from master.controller import Controller
 from master.runtimes.base import RuntimeFailure
 from notifier.api.refusals import answer
 from notifier.problems import Problem
 
-PARTS = (jobs, insight, events, pools, reports, ingest)
+PARTS = (jobs, insight, injections, events, pools, reports, ingest)
 
 
 def mount(app: FastAPI, controller: Controller) -> None:

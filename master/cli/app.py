@@ -10,6 +10,7 @@ from master.cli import (
     channels,
     deliveries,
     doctor,
+    inject,
     joblogs,
     jobs,
     oncall,
@@ -53,6 +54,7 @@ parts.register(app)
 doctor.register(app)
 joblogs.register(jobs.app)
 apply.register(app)
+inject.register(app)
 app.add_typer(jobs.app, name="job")
 app.add_typer(channels.app, name="channel")
 app.add_typer(alerts.rules_app, name="alerts")

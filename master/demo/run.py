@@ -13,9 +13,10 @@ from typing import Any
 from channels.standin import StandIn
 from master.cli.client import Client
 from master.cli.errors import REFUSED, CommandError
-from master.demo.faults import FAULTS, Fault, Ground
+from master.demo.faults import FAULTS
 from master.demo.story import OTHER_LANGUAGE, Lived, Story
 from master.demo.town import DemoFailure, Town, town, wait_for
+from master.inject import Fault, Ground, Wish
 from notifier.clock import utcnow
 from notifier.outbox import UNASKED
 
@@ -92,10 +93,10 @@ class Demo:
         self._story.tell("start", f"{self._place.url}  token: {self._place.data_dir}/admin.token")
         self._make_channels()
         self._submit()
-        ground = Ground(self._client, self._place.data_dir, self._job)
-        self._await_steps(ground, START_WITHIN_S)
+        ground = Ground(self._client, self._job)
+        self._await_steps(START_WITHIN_S)
         for fault in chance.sample(FAULTS, len(FAULTS)):
-            self._rest(ground, steps=chance.randrange(15, 40))
+            self._rest(steps=chance.randrange(15, 40))
             lived = self._live_through(ground, fault, index=chance.randrange(2))
             self.balance.faults += (lived,)
         self._finish()
@@ -163,23 +164,27 @@ class Demo:
         self._job = self._client.post("/jobs", body)["id"]
         self._story.tell("train", f"{JOB_NAME}: 2 pods, gloo, CPU ({self._job})")
 
-    def _await_steps(self, ground: Ground, within_s: float, *, beyond: int = 0) -> None:
+    def _await_steps(self, within_s: float, *, beyond: int = 0) -> None:
         def steps() -> bool:
-            step = ground.job()["step"]
+            step = self._step()
             return step is not None and step > beyond
 
         wait_for(steps, within_s, f"training does not get beyond step {beyond}")
-        self._story.tell("train", f"step {ground.job()['step']}")
+        self._story.tell("train", f"step {self._step()}")
 
-    def _rest(self, ground: Ground, *, steps: int) -> None:
+    def _step(self) -> int | None:
+        step: int | None = self._client.get(f"/jobs/{self._job}")["step"]
+        return step
+
+    def _rest(self, *, steps: int) -> None:
         """Some healthy training between two faults."""
-        self._await_steps(ground, FAULT_WITHIN_S, beyond=(ground.job()["step"] or 0) + steps)
+        self._await_steps(FAULT_WITHIN_S, beyond=(self._step() or 0) + steps)
 
     def _live_through(self, ground: Ground, fault: Fault, *, index: int) -> Lived:
         tell, words = self._story.tell, fault.words[self._story.language]
         known = {event["id"] for event in self._events()}
         injected_at = utcnow()
-        fault.strike(ground, index)
+        fault.strike(ground, Wish(rank=index))
         tell("fault", f"{words}  (pod {index})")
         new = wait_for(
             lambda: [event for event in self._events() if event["id"] not in known],
@@ -199,7 +204,7 @@ class Demo:
             lambda: self._recovered(event["id"]), FAULT_WITHIN_S, f"{fault.name}: no steps afterwards"
         )
         lost = event["steps_lost"]
-        tell("again", f"step {ground.job()['step']}, {event['downtime_s']:.1f} s, {lost} steps lost")
+        tell("again", f"step {self._step()}, {event['downtime_s']:.1f} s, {lost} steps lost")
         if len(self._events()) != len(known) + 1:
             raise DemoFailure(f"{fault.name} became more than one fault event")
         return Lived(

@@ -1,13 +1,18 @@
 """The demo's training job: data-parallel regression on CPU with gloo, checkpoints, a line a step.
 
 Nothing in it knows of Faultcast, but for two conveniences any job may use: it writes its step number into
-FAULTCAST_PROGRESS where that is set, and SIGUSR1 makes it spin for ever (a bug to be caught).
+FAULTCAST_PROGRESS where that is set, and it breaks itself when a file `inject.<rank>` beside that one says so
+(`faultcast inject`, master/inject/inside.py).
 """
 
+import json
 import os
-import signal
+import threading
 import time
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -17,12 +22,14 @@ STEPS = int(os.environ.get("DEMO_STEPS", "300"))
 STEP_S = float(os.environ.get("DEMO_STEP_S", "0.05"))
 CHECKPOINT_EVERY = 20
 CHECKPOINT = Path(os.environ["DEMO_CHECKPOINTS"]) / "last.pt"
+COLLECTIVE_S = float(os.environ.get("DEMO_COLLECTIVE_S", "1800"))  # gloo's own default
+PROGRESS = os.environ.get("FAULTCAST_PROGRESS")
 
 
 def main() -> None:
     """Train from the last checkpoint to STEPS and leave."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", timeout=timedelta(seconds=COLLECTIVE_S))
     rank, world = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(rank)
     model = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 1))
@@ -32,6 +39,9 @@ def main() -> None:
         dist.broadcast(parameter.data, src=0)
     print(f"[rank{rank}]: training from step {step} with {world} ranks", flush=True)
     while step < STEPS:
+        wish = asked_for(rank)
+        if wish is not None:
+            MISHAPS.get(wish["fault"], nothing)(model, wish.get("seconds"))
         loss = train_step(model, optimizer, world)
         step += 1
         print(f"[rank{rank}]: step {step} | loss {loss:.4f}", flush=True)
@@ -79,17 +89,79 @@ def save(model: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
 
 
 def tell_progress(step: int) -> None:
-    path = os.environ.get("FAULTCAST_PROGRESS")
-    if path:
-        Path(path).write_text(f"{step}\n")
+    if PROGRESS:
+        Path(PROGRESS).write_text(f"{step}\n")
 
 
-def spin(_signal: int, _frame: object) -> None:
-    """The injected bug: an endless loop in one rank, while the others wait in all_reduce."""
+def asked_for(rank: int) -> dict[str, Any] | None:
+    """What `faultcast inject` asks this rank for, once: {"fault", "seconds"}."""
+    path = Path(PROGRESS).with_name(f"inject.{rank}") if PROGRESS else None
+    if path is None or not path.exists():
+        return None
+    wish: dict[str, Any] = json.loads(path.read_text())
+    path.unlink()
+    return wish
+
+
+def nothing(_model: nn.Module, _seconds: float | None) -> None:
+    """A fault that this script does not know."""
+
+
+def fail(_model: nn.Module, _seconds: float | None) -> None:
+    raise ValueError("injected: batch 17 has labels out of range")
+
+
+def spin(_model: nn.Module, _seconds: float | None) -> None:
+    """An endless loop in one rank, while the others wait in all_reduce."""
     while True:
         pass
 
 
+def skip_a_collective(model: nn.Module, _seconds: float | None) -> None:
+    """Takes part in the step's first all_reduce and leaves out the second: what follows no longer fits."""
+    gradients = [torch.zeros_like(parameter) for parameter in model.parameters()]
+    for number, gradient in enumerate(gradients):
+        if number != 1:
+            dist.all_reduce(gradient)
+
+
+def stall_a_checkpoint(model: nn.Module, seconds: float | None) -> None:
+    """Writes to storage that does not answer: for ever, or for some seconds."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    try:
+        while True:
+            os.write(writing, bytes(4096))
+    except BlockingIOError:
+        os.set_blocking(writing, True)
+    if seconds is not None:
+        threading.Timer(seconds, drain, (reading,)).start()
+    with open(writing, "wb", buffering=0) as storage:  # noqa: PTH123  a descriptor, not a path
+        torch.save({"model": model.state_dict()}, storage)
+
+
+def drain(reading: int) -> None:
+    """The storage answers again."""
+    while os.read(reading, 1 << 16):
+        pass
+
+
+def compile_for_long(model: nn.Module, seconds: float | None) -> None:
+    """A compiler at work, again and again: nothing is wrong, but no step is made."""
+    end = time.monotonic() + (seconds or 20)
+    while time.monotonic() < end:
+        torch.compiler.reset()
+        torch.compile(model, backend="eager")(torch.randn(64, 32))
+
+
+MISHAPS: dict[str, Callable[[nn.Module, float | None], None]] = {
+    "exception": fail,
+    "rank_spins": spin,
+    "collective_skipped": skip_a_collective,
+    "checkpoint_stalls": stall_a_checkpoint,
+    "long_compile": compile_for_long,
+}
+
+
 if __name__ == "__main__":
-    signal.signal(signal.SIGUSR1, spin)
     main()
