@@ -73,7 +73,7 @@ class Bench:
         )
         if self.job and self.command == command and self._status() not in ENDED:
             return
-        if self.job:
+        if self.job and self._status() not in ENDED:
             self.place.client.post(f"/jobs/{self.job}/stop")
         self.command = command
         envs = {"DEMO_CHECKPOINTS": str(self.place.data_dir / f"checkpoints-{time.monotonic_ns()}"),

@@ -2,6 +2,9 @@
 
 from agent.signatures.model import Role, Signature, Trigger
 
+# `[…/gloo/transport/tcp/pair.cc:537] `; where an assertion fails: `[enforce fail at …/pair.cc:456] `.
+_GLOO = r"\[(?:enforce fail at )?\S*gloo/\S*\] "
+
 RENDEZVOUS = (
     Signature(
         "c10d.port_taken",
@@ -43,21 +46,22 @@ RENDEZVOUS = (
     ),
     Signature(
         "gloo.mismatch",
-        r"\[\S*gloo\S*\] op\.preamble\.length <= op\.nbytes.*",
+        _GLOO + r"op\.preamble\.length <= op\.nbytes.*",
         "desync",
         Role.SYMPTOM,
-        "gloo pair.cc",
+        "gloo pair.cc: whoever prints it got what another collective sent",
+        retryable=False,
     ),
     Signature(
         "gloo.timeout",
-        r"\[\S*gloo\S*\] (?:Timed out waiting \d+ms|Read timeout|Write timeout|Connect timeout).*",
+        _GLOO + r"(?:Timed out waiting \d+ms|Read timeout|Write timeout|Connect timeout).*",
         "nccl_timeout",
         Role.SYMPTOM,
         "gloo unbound_buffer.cc",
     ),
     Signature(
         "gloo.peer_lost",
-        r"(?:\[\S*gloo\S*\] )(?:Connection closed by peer|(?:Read|Write) error|writev|readv|"
+        _GLOO + r"(?:Connection closed by peer|(?:Read|Write) error|writev|readv|"
         r"Socket closed|Application timeout|.*Connection reset by peer|"
         r".*Broken pipe)(?: ?\[(?P<peer>[\w.:]+?)\](?::\d+)?)?.*",
         "network_tcp",
@@ -66,7 +70,7 @@ RENDEZVOUS = (
         trigger=Trigger.AT_ONCE,
     ),
     Signature("gloo.connect", r".*Gloo connectFullMesh failed with.*", "network_tcp", Role.SYMPTOM, "135712"),
-    Signature("gloo.other", r"\[\S*gloo/\S*\] .*", "network_tcp", Role.SYMPTOM, "k"),
+    Signature("gloo.other", _GLOO + r".*", "network_tcp", Role.SYMPTOM, "k"),
     Signature(
         "c10d.backend",
         r"(?:[\w.]+\.)?Dist(?:Backend|Network|Store)?Error: .*",

@@ -74,7 +74,8 @@ def _read(cause: Cause, family: list[Sign], signs: Sequence[Sign], world: World)
         return Hearsay(cause, where, confidence, False, True, told, "named" if where.node else "")
     if cause is Cause.EXTERNAL_STOP:
         return Hearsay(cause, _first_stopped(family, world), 0.6, False, True, told, "stopped")
-    return Hearsay(cause, Culprit(), 0.4, False, True, told)
+    retryable = all(sign.retryable for sign in family)
+    return Hearsay(cause, Culprit(), 0.4, False, retryable, told)
 
 
 def _first_stopped(family: list[Sign], world: World) -> Culprit:

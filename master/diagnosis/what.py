@@ -20,6 +20,7 @@ Words = tuple[str, str]  # zh, en
 _FELT: dict[str, Words] = {
     "nccl.ib_": ("与其通信时 InfiniBand 请求出错", "InfiniBand requests to it failed"),
     "gloo.timeout": ("等待对端超时", "waiting for a peer timed out"),
+    "gloo.mismatch": ("收到的数据长度与期望不符", "a rank received data of another size than it expected"),
     "gloo.": ("对端关闭了连接", "a peer closed the connection"),
     "nccl.": ("对端关闭了连接", "a peer closed the connection"),
     "c10d.store_lost": ("0 号进程的存储已断开", "the store on rank 0 went away"),

@@ -41,7 +41,7 @@ def _ask(scene: Scene, rank: int, request: dict[str, object]) -> None:
             path.unlink(missing_ok=True)
             raise CommandError(
                 f"rank {rank}: nobody took {request['fault']} within {TAKEN_WITHIN_S:.0f} s: it needs a "
-                "training script that looks for it between two steps, as master/demo/train.py does (docs/inject.md)",
+                "training script that looks for it between two steps, such as master/demo/train.py",
                 FAILED,
             )
         time.sleep(_LOOK_EVERY_S)
