@@ -141,7 +141,9 @@ class Abreast:
             reason: NotSent | None = lost
         except TimeoutError:
             reason = NotSent("timed out")
-        except Exception as error:  # noqa: BLE001  a border: whatever it was, nothing has been sent
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001  a border: whatever it was, nothing has been sent
             reason = NotSent(reason_of(error))
         else:
             reason = NotSent(CLOSED) if connection.is_lost() else None
@@ -205,7 +207,7 @@ class Abreast:
             addresses = self._network.guard.addresses(name, 0.9 * self._network.timeout_s)
         except NotSent as lost:
             self._say(_fail, found, lost)
-        except Exception as error:  # noqa: BLE001  a border: those who wait are told, and the next ones look anew
+        except BaseException as error:  # noqa: BLE001  a border: those who wait are told, and the next ones look anew
             self._say(_fail, found, NotSent(reason_of(error)))
         else:
             self._say(_tell, found, addresses)

@@ -112,7 +112,7 @@ class _Trial:
     def of(self, method: str, call: Callable[[], T], fits: Callable[[object], bool], instead: T) -> T:
         try:
             found = call()
-        except Exception as error:  # noqa: BLE001  a border: whatever another's code raises
+        except BaseException as error:  # noqa: BLE001  a border: whatever another's code raises
             self.say(method, type(error).__name__)
             return instead
         if fits(found):

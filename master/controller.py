@@ -123,7 +123,7 @@ class Controller:
             endings.note_reason(self._hands, name, str(error))
         except (DBAPIError, PoolTimeoutError) as error:
             log.warning("database_failed", what=what, name=name, why=type(error).__name__)
-        except Exception as error:
+        except BaseException as error:
             if self._is_news(what, name, type(error).__name__):
                 log.exception("care_failed", what=what, name=name)
         else:

@@ -181,7 +181,7 @@ def _tried(session: Session, tell: Callable[[], Published]) -> Published | None:
             published = tell()
     except (OperationalError, InterfaceError):
         raise
-    except Exception:
+    except BaseException:
         log.exception("not_told")
         return None
     told(session, [published])

@@ -77,7 +77,7 @@ class Asker:
             try:
                 self._look()
                 self._renew()
-            except Exception as error:  # noqa: BLE001  a border: the thread must not end
+            except BaseException as error:  # noqa: BLE001  a border: the thread must not end
                 log.warning("receipts_not_looked_at", why=kind_and_place(error))
             self._changed.wait(POLL_S)
 
@@ -144,7 +144,7 @@ class Asker:
         said: Sequence[Recipient] = ()
         try:
             said = adapter.receipts(question.sent, config, self._tools.network, asked_at) if times else ()
-        except Exception as error:  # noqa: BLE001  a border: what went wrong in an SDK is no answer
+        except BaseException as error:  # noqa: BLE001  a border: what went wrong in an SDK is no answer
             # No traceback: an error's own words may hold a secret.
             log.error("receipt_not_read", delivery=question.row.delivery_id, why=type(error).__name__)  # noqa: TRY400
         return Heard(question, Audience.of(adapter, config), times, said, asked_at)

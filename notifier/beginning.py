@@ -69,7 +69,7 @@ class Beginner:
         intents = [_intent(task, made) for task, made in ready]
         try:
             ids = self._written(intents)
-        except Exception as error:  # noqa: BLE001  a border: what is claimed must reach its sender, who finds out
+        except BaseException as error:  # noqa: BLE001  a border: what is claimed must reach its sender, who finds out
             log.info("not_begun_together", count=len(ready), why=type(error).__name__)
             return {}
         return {
@@ -96,7 +96,7 @@ class Beginner:
         for channel in {task.channel.id: task.channel for task in tasks}.values():
             try:
                 found[channel.id] = self._config(channel)
-            except Exception as error:  # noqa: BLE001  a border: what is claimed must reach its sender
+            except BaseException as error:  # noqa: BLE001  a border: what is claimed must reach its sender
                 log.info("config_not_read", channel=channel.id, why=kind_and_place(error))
         return found
 
@@ -120,7 +120,7 @@ class Beginner:
                 return None
             made = make(task, (), self.box, self.settings, config, self.copies)
             return made if isinstance(made, Made) and is_plain(task, made) else None
-        except Exception as error:  # noqa: BLE001  a border: one message must not keep the others from being sent
+        except BaseException as error:  # noqa: BLE001  a border: one message must not keep the others from being sent
             log.info("not_made", delivery=task.row.id, why=kind_and_place(error))
             return None
 

@@ -140,7 +140,7 @@ class Claiming:
                 self._channel(channel, claim, None if known is None else known[channel.id])
             except DBAPIError:
                 raise
-            except Exception as error:
+            except BaseException as error:
                 log.exception("channel_not_claimed", channel=channel.id)
                 raise ChannelError(channel.id) from error
         claim.rows += self._lease(claim.singles)

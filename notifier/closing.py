@@ -40,7 +40,7 @@ class Closing:
             try:
                 with following(self._task):
                     return self.settle(done)
-            except Exception as error:  # noqa: BLE001  the same border as in `send`
+            except BaseException as error:  # noqa: BLE001  the same border as in `send`
                 log.error("outcome_not_written", **names_of(self._task), why=kind_and_place(error))  # noqa: TRY400
                 return frozenset()
             finally:

@@ -9,8 +9,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+import structlog
+
+from notifier.errors import kind_and_place
+
 ABREAST = 4  # that have not waited yet
 PATIENCE_S = 0.003  # who takes longer waits for his provider
+
+log = structlog.get_logger()
 
 
 class Crew:
@@ -69,7 +75,10 @@ class Crew:
     def _work(self) -> None:
         me = threading.get_ident()
         while (task := self._next(me)) is not None:
-            task()
+            try:
+                task()
+            except BaseException as error:  # noqa: BLE001  a border: the thread must not end
+                log.error("task_failed", why=kind_and_place(error))  # noqa: TRY400
 
     def _next(self, me: int) -> Callable[[], None] | None:
         with self._lock:

@@ -24,6 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from notifier import metrics
+from notifier.errors import kind_and_place
 from notifier.model import Shard
 from notifier.storage import Store
 
@@ -140,6 +141,9 @@ def _ring_all(queue: Queue, pending: Mapping[int, Store]) -> None:
     except (RedisError, OSError, SQLAlchemyError) as error:
         metrics.BELLS.labels("lost").inc()
         log.info("bell_not_rung", why=type(error).__name__)  # the message may name the server
+    except BaseException as error:  # noqa: BLE001  a border: the thread must not end
+        metrics.BELLS.labels("lost").inc()
+        log.warning("bell_not_rung", why=kind_and_place(error))
 
 
 def _ring(queue: Queue, store: Store, shards: Iterable[int]) -> None:

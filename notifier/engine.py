@@ -143,7 +143,7 @@ class Engine:
                 self._drain(found, rung)
         except SQLAlchemyError as error:
             log.warning("not_claimed", why=type(error).__name__)
-        except Exception:  # a border: nothing is sent any more by a thread that has ended
+        except BaseException:  # a border: nothing is sent any more by a thread that has ended
             log.exception("not_claimed")
         else:
             return True
@@ -295,7 +295,7 @@ class Engine:
         while not self._ended.wait(REAP_EVERY_S):
             try:
                 self.wake(self._tools.writer.run(lambda session: reap(session, store.now(session))))
-            except Exception as error:  # noqa: BLE001  a border: the thread must not end
+            except BaseException as error:  # noqa: BLE001  a border: the thread must not end
                 log.warning("not_reaped", why=kind_and_place(error))
 
     def _ask(self) -> None:

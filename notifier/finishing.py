@@ -119,7 +119,7 @@ def _values(one: Told, at: datetime) -> dict[str, Any]:
     }
 
 
-def is_away(error: Exception) -> bool:
+def is_away(error: BaseException) -> bool:
     """Whether it is a matter of time that the database takes what it is told."""
     return isinstance(error, OperationalError | InterfaceError | InternalError | PoolTimeoutError)
 
@@ -163,7 +163,7 @@ class Finisher:
         while batch := self._gathered():
             try:
                 self._finish(batch)
-            except Exception as error:  # noqa: BLE001  a border: the leases run out, and others take over
+            except BaseException as error:  # noqa: BLE001  a border: the leases run out, and others take over
                 log.error("outcomes_not_written", count=len(batch), why=kind_and_place(error))  # noqa: TRY400
 
     def _gathered(self) -> list[Told]:
@@ -186,7 +186,7 @@ class Finisher:
             try:
                 faultpoints.hit("outcome_written")
                 one.after(Settled(is_ours=True, state=one.done.outcome.value))
-            except Exception as error:  # noqa: BLE001  a border: what comes after one must not keep the others
+            except BaseException as error:  # noqa: BLE001  a border: what comes after one must not keep the others
                 log.error("not_closed", delivery=one.row.id, why=kind_and_place(error))  # noqa: TRY400
         self._wake(wake)
 
@@ -199,7 +199,7 @@ class Finisher:
                 return self._writer.run(lambda session: finish(session, batch, self._store.now(session)))
             except NotOursError:
                 return None
-            except Exception as error:  # noqa: BLE001  a border: their leases are renewed until they are let go
+            except BaseException as error:  # noqa: BLE001  a border: their leases are renewed until they are let go
                 log.warning("outcomes_wait", count=len(batch), why=kind_and_place(error))
                 if not is_away(error) or time.monotonic() > until:
                     return None

@@ -61,7 +61,7 @@ class Follower:
                 wait_s = self._look()
             except SQLAlchemyError as error:
                 log.warning("not_followed_up", why=type(error).__name__)
-            except Exception:  # a border: nothing is followed up any more by a thread that has ended
+            except BaseException:  # a border: nothing is followed up any more by a thread that has ended
                 log.exception("not_followed_up")
 
     def _look(self) -> float:
@@ -90,7 +90,7 @@ def follow(session: Session, now: datetime) -> Followed:
                 found = _of_alert(session, alert_id, now)
         except (OperationalError, InterfaceError):
             raise
-        except Exception:  # a border: one alert that cannot be followed up must not keep back the others
+        except BaseException:  # a border: one alert that cannot be followed up must not keep back the others
             log.exception("alert_not_followed_up", alert=alert_id)
             _postpone(session, alert_id, now)
             found = set()

@@ -46,7 +46,7 @@ class Border:
     def attempt(self, make: Callable[[], T], otherwise: Callable[[], T]) -> T:
         try:
             return make()
-        except Exception as error:  # noqa: BLE001  a border: whatever a template does, the alert is told
+        except BaseException as error:  # noqa: BLE001  a border: whatever a template does, the alert is told
             self.errors.append(one_line(f"{type(error).__name__}: {error}"))
             return otherwise()
 

@@ -64,7 +64,7 @@ class Housekeeper:
                     self._sweep()
             except SQLAlchemyError as error:
                 log.warning("not_tidied", why=type(error).__name__)
-            except Exception:  # a border: the thread must not end
+            except BaseException:  # a border: the thread must not end
                 log.exception("not_tidied")
             rest = SHARE * (time.monotonic() - began)
             if is_all:

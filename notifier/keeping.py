@@ -25,7 +25,7 @@ def _renew(tools: Tools, held: Mapping[str, str]) -> None:
     store, since = tools.store, time.monotonic()
     try:
         kept = tools.writer.run(lambda session: renew(session, held, store.now(session)))
-    except Exception as error:  # noqa: BLE001  a border: all that is held is lost by a thread that has ended
+    except BaseException as error:  # noqa: BLE001  a border: all that is held is lost by a thread that has ended
         log.warning("leases_not_renewed", why=kind_and_place(error))
         return
     lost = tools.leases.renewed(kept, held, since)

@@ -63,6 +63,7 @@ class Lane:
         self._loop = uvloop.new_event_loop()
         self._abreast = Abreast(tools.network, self._loop)
         self._told: list[Told] = []
+        self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="lane", daemon=True)
 
     def start(self) -> None:
@@ -74,11 +75,16 @@ class Lane:
 
     def close(self) -> None:
         """What is under way is left to whoever claims it next."""
+        self._is_closed = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
     def _run(self) -> None:
-        self._loop.run_forever()
+        while not self._is_closed:
+            try:
+                self._loop.run_forever()
+            except BaseException as error:  # noqa: BLE001  a border: the thread must not end
+                log.error("lane_goes_on", why=kind_and_place(error))  # noqa: TRY400
         self._loop.run_until_complete(self._abreast.close())
         self._loop.close()
 
@@ -86,7 +92,7 @@ class Lane:
         for task, begun in all_:
             try:
                 is_sent = self._send(task, begun)
-            except Exception as error:  # noqa: BLE001  a border: one message must not keep the others
+            except BaseException as error:  # noqa: BLE001  a border: one message must not keep the others
                 log.info("not_sent_with_others", **names_of(task), why=kind_and_place(error))
                 is_sent = False
             if not is_sent:
@@ -119,7 +125,7 @@ class Lane:
             answer = answered(sent.call, heard, lambda response: sent.adapter.read(response, sent.now))
             answer = as_kept(answer, task.row.kind, time.monotonic() - sent.since)
             told = self._good_news(task, sent.begun, answer)
-        except Exception as error:  # noqa: BLE001  a border: whatever an answer does to whoever reads it
+        except BaseException as error:  # noqa: BLE001  a border: whatever an answer does to whoever reads it
             # No traceback: an error's own words may hold a secret.
             log.error("sending_failed", **names_of(task), why=kind_and_place(error))  # noqa: TRY400
             answer = Answer(Outcome.AMBIGUOUS, code="internal_error", message=kind_and_place(error))

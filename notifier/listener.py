@@ -17,6 +17,7 @@ from rq.worker import WorkerStatus
 from notifier import faultpoints
 from notifier.clock import utcnow
 from notifier.doorbell import DRAIN, QUEUE, SHARDS, connect
+from notifier.errors import kind_and_place
 
 LISTEN_S = 1  # for one blocking pop: how soon a stop is noticed
 HEARTBEAT_S = 10
@@ -105,6 +106,8 @@ class Listener:
                 self._listen()
             except (RedisError, OSError) as error:
                 log.info("bell_not_heard", why=type(error).__name__)
+            except BaseException as error:  # noqa: BLE001  a border: the thread must not end
+                log.warning("bell_not_heard", why=kind_and_place(error))
             if not self._stopped.wait(AGAIN_S):
                 log.info("listening_again")
 

@@ -53,7 +53,7 @@ class Presence:
             try:
                 with self._store.write(lasts=False) as session:
                     self._say(session, self._store.now(session))
-            except Exception as error:  # noqa: BLE001  a border: the thread must not end
+            except BaseException as error:  # noqa: BLE001  a border: the thread must not end
                 log.warning("presence_not_written", why=kind_and_place(error))
             if self._ending.wait(self._every_s):
                 return

@@ -47,7 +47,7 @@ def send(tools: Tools, task: Task, finisher: Finisher, begun: Begun | None = Non
     with following(task):
         try:
             return sending.run()
-        except Exception as error:  # noqa: BLE001  a border: one message must not take its sender with it
+        except BaseException as error:  # noqa: BLE001  a border: one message must not take its sender with it
             # No traceback: an error's own words may hold a secret.
             log.error("sending_failed", **names_of(task), why=kind_and_place(error))  # noqa: TRY400
             return sending.crashed(error)
@@ -108,7 +108,7 @@ class _Sending:
             return self._begun.made
         return make(self._task, self._mends, self._tools.box, self._tools.settings)
 
-    def crashed(self, error: Exception) -> frozenset[int]:
+    def crashed(self, error: BaseException) -> frozenset[int]:
         """If a send had begun, nobody knows whether it arrived; otherwise it is simply tried again."""
         is_known = self._attempt is None or self._answer is not None
         outcome = Outcome.TEMPORARY if is_known else Outcome.AMBIGUOUS
@@ -117,7 +117,7 @@ class _Sending:
             if self._last is not None:  # it had ended; only the writing failed
                 return self._settle(*self._last)
             return self._settle(answer if is_known else self._roll.hear(answer, utcnow()))
-        except Exception as again:  # noqa: BLE001  the same border: the lease runs out, and others take over
+        except BaseException as again:  # noqa: BLE001  the same border: the lease runs out, and others take over
             log.error("outcome_not_written", **names_of(self._task), why=kind_and_place(again))  # noqa: TRY400
             return frozenset()
 

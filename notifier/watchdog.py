@@ -8,6 +8,7 @@ import structlog
 
 from channels.transport import Network, NotSent, Unanswered
 from notifier import metrics
+from notifier.errors import kind_and_place
 
 EVERY_S = 60.0
 TIMEOUT_S = 10.0
@@ -45,12 +46,19 @@ class Watchdog:
 
     def _run(self) -> None:
         while not self._ending.wait(self._every_s):
-            faults = self._faults()
-            if faults:
+            try:
+                self._look()
+            except BaseException as error:  # noqa: BLE001  a border: the thread must not end
                 metrics.WATCHDOG.labels("withheld").inc()
-                log.warning("watchdog_not_called", faults=list(faults))
-            else:
-                self._call(self._url or "")
+                log.warning("watchdog_not_called", why=kind_and_place(error))
+
+    def _look(self) -> None:
+        faults = self._faults()
+        if faults:
+            metrics.WATCHDOG.labels("withheld").inc()
+            log.warning("watchdog_not_called", faults=list(faults))
+        else:
+            self._call(self._url or "")
 
     def _call(self, url: str) -> None:
         try:

@@ -109,7 +109,7 @@ async def _database(request: Request, error: Exception) -> Response:
     return _page(request, 503, words_of(request)("unreachable"))
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
+async def _unexpected(request: Request, error: BaseException) -> Response:
     log.error("console_failed", path=request.url.path, exc_info=error)
     return _page(request, 500, type(error).__name__)
 

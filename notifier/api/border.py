@@ -13,7 +13,7 @@ class Border:
     Where a response has begun already, it breaks off and the connection is closed.
     """
 
-    def __init__(self, app: ASGIApp, answer: Callable[[Request, Exception], Awaitable[Response]]) -> None:
+    def __init__(self, app: ASGIApp, answer: Callable[[Request, BaseException], Awaitable[Response]]) -> None:
         self._app, self._answer = app, answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -29,7 +29,7 @@ class Border:
 
         try:
             await self._app(scope, receive, watched)
-        except Exception as error:  # noqa: BLE001  a border
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  a border; no request ends us
             response = await self._answer(Request(scope), error)
             if not has_begun:
                 await response(scope, receive, send)

@@ -96,7 +96,7 @@ async def _busy(_request: Request, _error: Exception) -> Response:
     return answer(Problem(503, detail=detail, headers={"Retry-After": BUSY_AFTER_S}))
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
+async def _unexpected(request: Request, error: BaseException) -> Response:
     where = "".join(traceback.format_tb(error.__traceback__))  # no message, no values: they may be secret
     _log.error(
         "request_failed",

@@ -61,7 +61,7 @@ def broken(what: Any) -> type[Fax]:
     """Every method raises, or answers with `what`."""
 
     def method(*_: Any, **__: Any) -> Any:
-        if isinstance(what, Exception):
+        if isinstance(what, BaseException):
             raise what
         return what
 
@@ -69,7 +69,20 @@ def broken(what: Any) -> type[Fax]:
     return type("Broken", (Fax,), {**dict.fromkeys(METHODS, method), "Config": config})
 
 
-@pytest.mark.parametrize("what", [RuntimeError("CANARY"), None, "words", 3, [None], {"a": 1}], ids=repr)
+@pytest.mark.parametrize(
+    "what",
+    [
+        RuntimeError("CANARY"),
+        SystemExit("CANARY"),
+        KeyboardInterrupt("CANARY"),
+        None,
+        "words",
+        3,
+        [None],
+        {"a": 1},
+    ],
+    ids=repr,
+)
 def test_a_broken_one_tells_nothing_and_raises_nothing(what: Any, caplog: pytest.LogCaptureFixture) -> None:
     shielded = Shielded(broken(what)())
     with caplog.at_level(logging.WARNING):

@@ -28,6 +28,10 @@ def app() -> FastAPI:
     def wrong() -> None:
         raise RuntimeError(CANARY) from ValueError(CANARY)
 
+    @app.get("/leaves")
+    def leaves() -> None:
+        raise SystemExit(CANARY)
+
     @app.get("/half")
     def half() -> StreamingResponse:
         async def pieces() -> AsyncIterator[bytes]:
@@ -74,4 +78,13 @@ def test_an_answer_that_has_begun_breaks_off(app: FastAPI, caplog: pytest.LogCap
     with capture_logs() as lines, caplog.at_level(logging.INFO), served(app) as url, lost:
         httpx.get(f"{url}/half")
     assert only(lines)["event"] == "request_failed"
+    assert CANARY not in caplog.text + str(lines)
+
+
+def test_no_request_ends_the_server(app: FastAPI, caplog: pytest.LogCaptureFixture) -> None:
+    """An adapter of others may raise what is meant to end a process."""
+    with capture_logs() as lines, caplog.at_level(logging.INFO), served(app) as url:
+        answers = [httpx.get(f"{url}/leaves") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [500, 500]
+    assert {line["error"] for line in lines} == {"SystemExit"}
     assert CANARY not in caplog.text + str(lines)
