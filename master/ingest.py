@@ -16,10 +16,11 @@ from master import nodesignals
 from master.nodesignals import IN_ONE, Signal
 from master.nodesorts import names_in, node_of, speaks_of_node
 from notifier.alertmanager import SOURCE, PrometheusAlert, Target, new_alert
-from notifier.alerts import FIRING, publish
+from notifier.alerts import publish
 from notifier.auth import Principal, Role
 from notifier.directory import Directory, KnownJob
 from notifier.ends import resolve
+from notifier.lasting import FIRING
 from notifier.model import Alert
 from notifier.severities import severity_named
 

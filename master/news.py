@@ -20,9 +20,10 @@ from master.documents import event_document, job_facts
 from master.faultargs import FaultTolerance
 from master.hands import told
 from master.model import FaultEventRow, Job, Node, Pod
-from notifier.alerts import FIRING, RESOLVED, NewAlert, Published, publish
+from notifier.alerts import NewAlert, Published, publish
 from notifier.ends import close, resolve
 from notifier.items import ITEMS, most_severe, most_specific
+from notifier.lasting import FIRING, RESOLVED
 from notifier.model import Alert
 
 SOURCE = "faultcast"

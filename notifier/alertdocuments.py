@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from channels.base import Severity
-from notifier.alerts import FIRING, RESOLVED, has_expired
 from notifier.documents import Body, ChannelName, Document, Moment, Scope, Whole, one_of, scope_of
+from notifier.lasting import FIRING, RESOLVED, has_expired
 from notifier.model import Alert
 from notifier.problems import invalid
 from notifier.wording import clip

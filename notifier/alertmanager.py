@@ -15,9 +15,10 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 
 from channels.alertmanager import NEVER
 from notifier.alertdocuments import EXPIRES_S, MAX_LABELS, MAX_TEXT
-from notifier.alerts import FIRING, NewAlert
+from notifier.alerts import NewAlert
 from notifier.directory import KnownJob
 from notifier.documents import written
+from notifier.lasting import FIRING
 from notifier.severities import severity_named
 from notifier.wording import clip, one_line
 

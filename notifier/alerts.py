@@ -16,6 +16,7 @@ from notifier.failing import failing_key
 from notifier.followups import planned
 from notifier.ids import new_id
 from notifier.items import ITEMS
+from notifier.lasting import FIRING, RESOLVED, has_expired
 from notifier.model import UNTOLD, Alert, Channel, Delivery, Followup
 from notifier.outbox import Queued, put
 from notifier.problems import conflict
@@ -25,7 +26,6 @@ from notifier.silences import tell, wake_of
 from notifier.storage import insert_new
 from notifier.trail import note_alert
 
-FIRING, RESOLVED = "firing", "resolved"
 SOURCE = "faultcast"
 ROUNDS = 3  # an alert may close between our insert and our look at it
 QUIET_HOURS = "quiet_hours"  # in an alert's context: by channel, of the rule that told it
@@ -94,16 +94,6 @@ def publish(session: Session, new: NewAlert, now: datetime) -> Published:
             known.status, known.resolved_at = RESOLVED, known.expires_at
             session.flush()
     raise conflict("alerts of this dedup_key are opened and closed at this very moment; post it again")
-
-
-def has_expired(alert: Alert, now: datetime) -> bool:
-    """Open on paper only: it was not repeated in time."""
-    return alert.status == FIRING and alert.expires_at is not None and alert.expires_at <= now
-
-
-def is_open(alert: Alert, now: datetime) -> bool:
-    """It is neither over nor has it expired."""
-    return alert.status == FIRING and not has_expired(alert, now)
 
 
 def raise_channel_failing(session: Session, channel: Channel, why: str, now: datetime) -> Published:

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from notifier.auth import Principal
 from notifier.deliveries import Filters, rows_of
 from notifier.documents import Document
+from notifier.followups import FALLBACKS
 from notifier.model import OPEN_STATES, Channel, Delivery
 from notifier.pages import Ask
 from notifier.resending import again
@@ -69,7 +70,7 @@ def left_out(row: Delivery, others: Iterable[Other], channel: Channel | None) ->
         one
         for one in others
         if one.id != row.id and one.status == row.status
-        and (one.channel_id == row.channel_id or one.trigger == "fallback")
+        and (one.channel_id == row.channel_id or one.trigger in FALLBACKS)
     ]  # fmt: skip
     if any(one.state in TOLD for one in same):
         return "delivered_since"

@@ -13,9 +13,10 @@ from sqlalchemy.orm import Session
 
 from channels.base import Severity
 from notifier.acknowledging import nothing_follows
-from notifier.alerts import FIRING, QUIET_HOURS, RESOLVED, Published, has_expired, published
-from notifier.followups import REMIND
+from notifier.alerts import QUIET_HOURS, Published, published
+from notifier.followups import IN_PLACE, REMIND
 from notifier.items import ITEMS
+from notifier.lasting import FIRING, RESOLVED, has_expired
 from notifier.lookup import known
 from notifier.model import UNTOLD, Alert, Channel, Delivery
 from notifier.outbox import UNASKED, Queued, Telling, put
@@ -124,7 +125,7 @@ def _telling(session: Session, alert: Alert, row: Delivery, item: str | None, no
 def _never_mind(row: Delivery) -> bool:
     """What was to be told only if it lasts, and did not."""
     is_idle = row.state in ("pending", "held") and row.attempt_count == 0 and row.merged_into is None
-    if is_idle and (row.trigger == REMIND or row.why.startswith(LASTS.partition("{")[0])):
+    if is_idle and (row.trigger in (REMIND, IN_PLACE[REMIND]) or row.why.startswith(LASTS.partition("{")[0])):
         row.state, row.why, row.next_attempt_at = "suppressed", OVER, None
         return True
     return False

@@ -9,9 +9,11 @@ from sqlalchemy.orm import Session
 from channels.registry import adapter
 from notifier.audience import Reach, noted, reach
 from notifier.digests import UNSENT, members
+from notifier.followups import AGAIN, in_place_of
 from notifier.ids import new_id
+from notifier.lasting import is_unattended
 from notifier.lookup import KnownChannel
-from notifier.model import UNTOLD, Channel, Delivery
+from notifier.model import UNTOLD, Alert, Channel, Delivery
 
 HELD = "held: the channel is broken"
 TAKEN_APART = "its alerts are held one by one: the channel is broken"
@@ -80,6 +82,8 @@ def _ends_of(session: Session, row: Delivery) -> Sequence[Delivery]:
 
 
 def _tell_next(session: Session, row: Delivery, now: datetime) -> set[int]:
+    if row.trigger in AGAIN and _is_attended(session, row, now):
+        return set()
     names = list(row.fallback)
     found = reach(session, (row.pool, row.queue), names, now)
     for n, name in enumerate(names):
@@ -93,6 +97,12 @@ def _tell_next(session: Session, row: Delivery, now: datetime) -> set[int]:
         session.flush()
         return {channel.shard for channel in usable}
     return set()
+
+
+def _is_attended(session: Session, row: Delivery, now: datetime) -> bool:
+    """Somebody has taken it on, or it is over: nobody else is told again."""
+    alert = session.get(Alert, row.alert_id) if row.alert_id is not None else None
+    return alert is not None and not is_unattended(alert, now)
 
 
 def _usable(known: Reach | None, row: Delivery) -> list[KnownChannel]:
@@ -126,7 +136,7 @@ def _successor(
         shard=channel.shard,
         language=channel.language or row.language,
         timezone=channel.timezone or row.timezone,
-        trigger="fallback",
+        trigger=in_place_of(row.trigger),
         is_digest=False,
         fallback=list(rest),
         state="pending",

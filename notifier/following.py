@@ -15,8 +15,8 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from notifier import faultpoints, metrics
-from notifier.alerts import FIRING, is_open
 from notifier.followups import ESCALATION, REMIND, Do, Kind, Standing, due
+from notifier.lasting import FIRING, is_open
 from notifier.lookup import KnownChannel
 from notifier.model import Alert, Delivery, Followup
 from notifier.outbox import Telling, put

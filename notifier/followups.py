@@ -13,6 +13,10 @@ from typing import Any
 from notifier.rules import AlertConfigModel, AlertFacts, EscalationStep, Rule, matching
 
 ESCALATION, REMIND = "escalation", "remind"  # triggers of deliveries
+FALLBACK = "fallback"  # in place of one that could not be told
+IN_PLACE = {ESCALATION: "escalation_fallback", REMIND: "remind_fallback"}  # and of these
+AGAIN = (*IN_PLACE, *IN_PLACE.values())  # what is told again and again, until somebody takes it on
+FALLBACKS = (FALLBACK, *IN_PLACE.values())
 SILENCED_AGAIN = timedelta(seconds=30)  # a silence may be ended before its time
 
 
@@ -72,6 +76,16 @@ def planned(config: AlertConfigModel, facts: AlertFacts, created_at: datetime) -
         if rule.remind_every_s and matching(rule, facts):
             spec = {"every_s": rule.remind_every_s, "rule": _kept(rule)}
             yield Planned(Kind.REMIND, n, spec, created_at + timedelta(seconds=rule.remind_every_s))
+
+
+def in_place_of(trigger: str) -> str:
+    """The trigger of what is told in place of one of that trigger."""
+    return trigger if trigger in FALLBACKS else IN_PLACE.get(trigger, FALLBACK)
+
+
+def told_as(trigger: str) -> str:
+    """In whose words: who is told in place of another hears what that one was to hear."""
+    return next((again for again, instead in IN_PLACE.items() if instead == trigger), trigger)
 
 
 def rule_of(step: EscalationStep) -> Rule:

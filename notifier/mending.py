@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session, aliased
 
 from notifier.failing import close_failing
+from notifier.followups import FALLBACKS
 from notifier.model import UNTOLD, Channel, Delivery
 from notifier.plan import RELEASED
 
@@ -31,7 +32,7 @@ def release_held(session: Session, row: Channel, now: datetime) -> None:
     told = select(fallback.id).where(
         fallback.alert_id == Delivery.alert_id,
         fallback.status == Delivery.status,
-        fallback.trigger == "fallback",
+        fallback.trigger.in_(FALLBACKS),
         fallback.state.in_(("delivered", "accepted", "merged")),
     )
     held = (Delivery.channel_id == row.id, Delivery.state == "held")

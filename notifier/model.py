@@ -159,7 +159,7 @@ class Delivery(Base):
     timezone: Mapped[str]
     trigger: Mapped[str] = mapped_column(
         default="alert"
-    )  # alert | resolve | fallback | escalation | remind | unsilence | no_rule | resend | test
+    )  # alert | resolve | fallback | escalation | remind (…_fallback) | unsilence | no_rule | resend | test
     is_digest: Mapped[bool] = mapped_column(default=False)
     fallback: Mapped[list[str]]  # channel names still to be told when this one cannot be
     state: Mapped[str]

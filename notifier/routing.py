@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from channels.base import Severity
 from notifier.audience import Reach, noted, reach
+from notifier.followups import FALLBACK
 from notifier.items import at_least
 from notifier.lookup import KnownChannel
 from notifier.model import Alert, AlertConfig
@@ -201,7 +202,7 @@ def _chosen(one: Route, reached: Mapping[str, Reach], skip: str | None) -> list[
                 items=one.items,
                 severity=one.severity.value,
                 language=one.language,
-                trigger="fallback" if n else "alert",
+                trigger=FALLBACK if n else "alert",
                 fallback=one.fallback[n:],
                 not_before=one.not_before,
                 why=noted(one.why, reached[name].via),

@@ -15,6 +15,8 @@ from sqlalchemy.orm import Session
 from channels.base import Severity
 from notifier.audience import noted, reach
 from notifier.fallback import USELESS, tell_fallback
+from notifier.followups import FALLBACK
+from notifier.lasting import is_unattended
 from notifier.lookup import KnownChannel
 from notifier.model import Alert, Delivery, Followup, Silence
 from notifier.outbox import Queued, Telling, put
@@ -24,7 +26,7 @@ from notifier.storage import zone_of
 
 UNSILENCE = "unsilence"
 AFTER = "the silence has ended"
-_ANEW = frozenset({"alert", "fallback"})  # triggers of what is told once a channel
+_ANEW = frozenset({"alert", FALLBACK})  # triggers of what is told once a channel
 _SILENCES = Silence.__table__.c
 _RUNNING = select(
     _SILENCES.id, _SILENCES.queue, _SILENCES.matchers, _SILENCES.starts_at, _SILENCES.ends_at,
@@ -117,7 +119,7 @@ def unsilence(session: Session, alert: Alert, spec: Mapping[str, Any], now: date
     Who has the turn of an on-call list is asked anew. Where another silence holds, its end is waited for.
     """
     untold = spec.get("untold", ())
-    if not untold or not _is_open(alert, now):
+    if not untold or not is_unattended(alert, now):
         return set()
     rows = {row.id: row for row in _rows(session, alert, [one["delivery"] for one in untold])}
     waiting = [one for one in untold if one["delivery"] in rows]
@@ -159,12 +161,6 @@ def end(session: Session, row: Silence, now: datetime) -> None:
             Followup.kind == UNSILENCE, Followup.spec["silence"].as_string() == row.id
         )
         session.execute(planned.values(due_at=now), execution_options={"synchronize_session": False})
-
-
-def _is_open(alert: Alert, now: datetime) -> bool:
-    """Somebody has yet to see to it."""
-    is_over = alert.expires_at is not None and alert.expires_at <= now
-    return alert.status == "firing" and alert.acked_at is None and not is_over
 
 
 def _lasting(telling: Telling) -> dict[str, str] | None:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from channels.base import Outcome, Recipient
 from channels.registry import adapter
 from notifier.digests import members
+from notifier.followups import told_as
 from notifier.model import Alert, Attempt, Channel
 from notifier.recipients import parsed
 from notifier.usertemplates import Candidate, candidates
@@ -161,7 +162,7 @@ def _view(row: Any, alert: Any) -> AlertView:
         job=alert.context.get("job"),
         event=alert.context.get("event"),
         thread=alert.id,
-        trigger=row.trigger,
+        trigger=told_as(row.trigger),
         open_s=(row.created_at - alert.created_at).total_seconds(),
         repeats=alert.repeats,
         incident={"item": alert.item, "severity": alert.severity},

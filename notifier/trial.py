@@ -179,10 +179,12 @@ class Trial:
             mends=self.mends,
             note=note,
         )
-        with self.bench.store.write() as session:
+
+        def write(session: Session) -> frozenset[int]:
             now = self.bench.store.now(session)
-            settled = settle(session, done, now)
-            self.wake = settled.wake | self._follow_up(session, done, now)
+            return settle(session, done, now).wake | self._follow_up(session, done, now)
+
+        self.wake = self.bench.store.run(write)
         return TrialDocument(
             outcome=outcome.value,
             http_status=answer.http_status,

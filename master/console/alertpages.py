@@ -8,8 +8,8 @@ from starlette.responses import RedirectResponse, Response
 from master.console.render import HEADERS, page
 from master.console.session import Acting, SignedIn, local_path, services_of
 from notifier.alertdocuments import AckBody
-from notifier.alerts import FIRING
 from notifier.api import alerts
+from notifier.lasting import FIRING
 from notifier.pages import Ask
 
 router = APIRouter(include_in_schema=False)

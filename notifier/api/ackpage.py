@@ -13,13 +13,14 @@ from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, Path, Request
+from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
 
 from notifier.acklinks import delivery_of
 from notifier.acknowledging import ack
-from notifier.alerts import is_open
 from notifier.api.deps import Served, Services
 from notifier.forms import Form, Raw, fill
+from notifier.lasting import is_open
 from notifier.model import Alert, Delivery
 from notifier.problems import Problem
 from notifier.wording import one_line, speaker
@@ -88,7 +89,8 @@ def show(token: Token, services: Served) -> Response:
 
 @router.post("/ack/{token}")
 def take(token: Token, services: Served, given: Annotated[Given, Depends(_given)]) -> Response:
-    with services.store.write() as session:
+
+    def write(session: Session) -> Response:
         now = services.store.now(session)
         row = delivery_of(session, token, services.box, now)
         alert = session.get(Alert, row.alert_id, with_for_update=True) if row is not None else None
@@ -97,6 +99,8 @@ def take(token: Token, services: Served, given: Annotated[Given, Depends(_given)
         if given.is_taken and is_open(alert, now):
             ack(session, alert.id, f"link: {row.channel}" + (f" ({given.name})" if given.name else ""), now)
         return _page(services, row, alert, now)
+
+    return services.store.run(write)
 
 
 def _page(services: Services, row: Delivery, alert: Alert, now: datetime) -> Response:

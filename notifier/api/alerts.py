@@ -19,7 +19,6 @@ from notifier.alertdocuments import (
     PublishedDocument,
     document,
 )
-from notifier.alerts import FIRING, RESOLVED
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Publisher, Reader, Served
 from notifier.api.openapi import PREFIX
 from notifier.api.publishing import accept
@@ -27,9 +26,10 @@ from notifier.api.unwrapping import ALSO_EVENTS, Unwrapping
 from notifier.auth import Principal
 from notifier.documents import Listed, one_of
 from notifier.items import ITEMS
+from notifier.lasting import FIRING, RESOLVED
 from notifier.model import Alert, Delivery
 from notifier.pages import page
-from notifier.problems import not_found
+from notifier.problems import conflict, not_found
 
 router = APIRouter(prefix=f"{PREFIX}/alerts", tags=["alerts"], route_class=Unwrapping)
 Id = Annotated[str, Path()]
@@ -78,13 +78,17 @@ def get(alert_id: Id, principal: Reader, services: Served) -> FullAlertDocument:
 def acknowledge(
     alert_id: Id, principal: Operator, services: Served, body: AckBody | None = None
 ) -> FullAlertDocument:
-    """The first to acknowledge stays; escalation and reminders stop."""
+    """The first to acknowledge stays; escalation and reminders stop. What is over is 409."""
     comment = body.comment if body is not None else None
-    with services.store.write() as session:
+
+    def write(session: Session) -> FullAlertDocument:
         now = services.store.now(session)
         row = _own(session, principal, alert_id)
-        ack(session, row.id, principal.name, now, comment)
+        if ack(session, row.id, principal.name, now, comment) and row.acked_at is None:
+            raise conflict("the alert is over already: nobody is told of it any more")
         return _full(session, row, now)
+
+    return services.store.run(write)
 
 
 def _narrowed(wanted: Wanted, now: datetime) -> list[ColumnElement[bool]]:

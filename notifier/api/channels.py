@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.responses import JSONResponse
+from sqlalchemy.orm import Session
 
 from notifier import channels
 from notifier.api.deps import (
@@ -106,10 +107,14 @@ def change(
         response.headers["ETag"] = etag(seen.version)
         found = channels.changes(seen, stored, body, want)
         return channels.document(seen, stored, want.warnings).model_copy(update={"changes": found})
-    with services.store.write() as session:
+
+    def write(session: Session) -> Channel:
         row = channels.find(session, principal, name, how.scope)
         check_match(if_match or etag(seen.version), row.version)
         Editing(session, services.box, utcnow()).change(row, body, want)
+        return row
+
+    row = services.store.run(write)
     services.bell.ring(services.store, [row.shard])
     response.headers["ETag"] = etag(row.version)
     return channels.document(row, want.config, want.warnings)
@@ -120,10 +125,13 @@ def delete(
     name: Name, principal: Operator, services: Served, scope: Within = None, if_match: IfMatch = None
 ) -> Response:
     """What was not sent yet becomes `failed`; the delivery log stays."""
-    with services.store.write() as session:
+
+    def write(session: Session) -> None:
         row = channels.find(session, principal, name, scope)
         check_match(if_match, row.version)
         Editing(session, services.box, utcnow()).delete(row)
+
+    services.store.run(write)
     return Response(status_code=204)
 
 

@@ -10,13 +10,14 @@ from sqlalchemy.orm import Session
 
 from notifier import faultpoints
 from notifier.alertdocuments import AlertBody, PublishedDocument, check_body
-from notifier.alerts import RESOLVED, NewAlert, Published, publish
+from notifier.alerts import NewAlert, Published, publish
 from notifier.api.deps import Services, answered
 from notifier.auth import Principal
 from notifier.channels import own_scope
 from notifier.directory import Directory, KnownJob, check_scope
 from notifier.ends import resolve
 from notifier.idempotency import Answer, Call, once
+from notifier.lasting import RESOLVED
 from notifier.model import Alert
 from notifier.problems import Problem, invalid
 

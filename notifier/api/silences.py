@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 from fastapi.responses import JSONResponse
+from sqlalchemy.orm import Session
 
 from notifier import silencebook, silences
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Reader, Served, answered
@@ -57,7 +58,10 @@ def get(silence_id: Ident, principal: Reader, services: Served) -> SilenceDocume
 @router.delete("/{silence_id}", status_code=204)
 def end(silence_id: Ident, principal: Operator, services: Served) -> Response:
     """An active one ends now: what it kept back and is still open is told. One to come is no more."""
-    with services.store.write() as session:
+
+    def write(session: Session) -> None:
         row = silencebook.find(session, principal, silence_id, lock=True)
         silences.end(session, row, services.store.now(session))
+
+    services.store.run(write)
     return Response(status_code=204)

@@ -200,6 +200,17 @@ def test_the_first_to_acknowledge_stays(admin: httpx.Client, as_: As) -> None:
     assert again["acked_by"] == "admin-token"
 
 
+def test_what_is_over_is_taken_on_by_nobody(admin: httpx.Client, ding: str) -> None:
+    taken, left = (accepted(admin, dedup_key=key, channels=[ding]) for key in ("taken", "left"))
+    assert admin.post(f"/alerts/{taken['id']}/ack").status_code == 200
+    for key in ("taken", "left"):
+        accepted(admin, dedup_key=key, status="resolved")
+    assert admin.post(f"/alerts/{taken['id']}/ack").status_code == 200  # by whom, it says
+    answer = admin.post(f"/alerts/{left['id']}/ack")
+    assert (answer.status_code, "over already" in answer.json()["detail"]) == (409, True)
+    assert admin.get(f"/alerts/{left['id']}").json()["acked_at"] is None
+
+
 def test_whoever_acknowledges_may_say_something(admin: httpx.Client) -> None:
     alert = accepted(admin)
     said = admin.post(f"/alerts/{alert['id']}/ack", json={"comment": "换盘中 " + "x" * 2000}).json()

@@ -1,10 +1,18 @@
 """Silences over the API: made, listed by status, ended; what is wrong with one is named."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text
+
+from notifier.acknowledging import nothing_follows
+from notifier.model import Alert
+from notifier.silences import hush_of
+from notifier.storage import Store
+from tests.conftest import wait_for
 
 As = Callable[..., httpx.Client]
 ONE_ENGINE = pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)  # refused by no database
@@ -103,3 +111,29 @@ def test_what_is_wrong_is_named(admin: httpx.Client, body: dict[str, Any], field
     (fault,) = answer.json()["errors"]
     assert fault["field"] == field
     assert words in fault["message"]
+
+
+@pytest.mark.parametrize("engine_name", ["postgres"], indirect=True)
+def test_a_silence_ends_although_others_wait_for_it_and_it_for_them(
+    admin: httpx.Client, store: Store
+) -> None:
+    """What shares a transaction may take a follow-up of one alert, and then the silence for another."""
+    channel(admin, "ding")
+    silence = made(admin)
+    alert = admin.post("/alerts", json={"title": "disk full", "channels": ["ding"]}).json()["id"]
+    with ThreadPoolExecutor(1) as pool, store.write() as session:
+        now = store.now(session)
+        session.execute(text("set local deadlock_timeout = '60s'"))  # the other one is to be ended for it
+        nothing_follows(session, alert)
+        asked = pool.submit(admin.delete, f"/silences/{silence['id']}")
+        wait_for(lambda: waiting(store) == 1)
+        hush_of(session, session.get_one(Alert, alert), now)
+    assert asked.result(30).status_code == 204
+    assert admin.get(f"/silences/{silence['id']}").json()["status"] == "expired"
+
+
+def waiting(store: Store) -> int:
+    """How many wait for somebody's lock."""
+    with store.read() as session:
+        waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+        return int(session.execute(text(f"{waits} and datname = current_database()")).scalar_one())

@@ -14,8 +14,10 @@ from notifier.acknowledging import ack
 from notifier.alertconfigs import put_alert_config
 from notifier.alerts import Published, raise_channel_failing
 from notifier.ends import close
+from notifier.fallback import hold, tell_fallback
 from notifier.following import BATCH, Followed, follow
-from notifier.model import Alert, Channel, Followup, Oncall, Silence
+from notifier.mending import mended
+from notifier.model import Alert, Channel, Delivery, Followup, Oncall, Silence
 from notifier.oncall import Spec, turn
 from notifier.rules import AlertConfigModel
 from notifier.silences import end
@@ -478,3 +480,60 @@ def test_posts_of_many_keys_at_once_make_one_alert_each(store: Store) -> None:
     assert (len(ids), len(log(store))) == (len(keys), len(keys))
     assert {alert_of(store, one).repeats for one in ids} == {times - 1}
     assert len(planned(store)) == len(keys)
+
+
+@pytest.mark.parametrize("state", ["pending", "retrying", "held"])
+def test_an_acknowledgement_withdraws_what_is_told_in_place_of_a_reminder_too(
+    store: Store, state: str
+) -> None:
+    published = reminded_in_place(store)
+    become(store, "mail", state)
+    with store.write() as session:
+        ack(session, published.alert_id, "li", at(11))
+    assert [(row.channel, row.state) for row in log(store)][-1] == ("mail", "suppressed")
+    assert log(store)[-1].why == "acknowledged by li"
+
+
+def reminded_in_place(store: Store) -> Published:
+    """The reminder's channel breaks: its fallback is told."""
+    add_channels(store, "mail")
+    reminding(store, "im", fallback=["mail"])
+    published = told(store, incident("jobHang", severity="error"))
+    become(store, "im", "delivered")
+    followed(store, at(10))
+    with store.write() as session:
+        hold(session, session.scalars(select(Channel).where(Channel.name == "im")).one(), at(10))
+    assert lines(log(store))[1:] == [
+        ("im", "firing", "remind", "held"),
+        ("mail", "firing", "remind_fallback", "pending"),
+    ]
+    return published
+
+
+def test_nobody_is_told_in_place_of_a_reminder_of_what_is_taken_on(store: Store) -> None:
+    """It was on its way when somebody took the alert on, and failed then."""
+    add_channels(store, "mail")
+    reminding(store, "im", fallback=["mail"])
+    published = told(store, incident("jobHang", severity="error"))
+    become(store, "im", "delivered")
+    followed(store, at(10))
+    reminder = log(store)[-1]
+    with store.write() as session:
+        session.get_one(Delivery, reminder.id).state = "sending"
+        session.flush()
+        ack(session, published.alert_id, "li", at(11))
+        row = session.get_one(Delivery, reminder.id)
+        row.state = "failed"
+        assert tell_fallback(session, row, at(12)) == set()
+    assert [row.channel for row in log(store)] == ["im", "im"]
+
+
+def test_a_mended_channel_is_not_reminded_of_what_its_fallback_told(store: Store) -> None:
+    reminded_in_place(store)
+    become(store, "mail", "delivered")
+    with store.write() as session:
+        mended(session, session.scalars(select(Channel).where(Channel.name == "im")).one(), at(12))
+    assert [(row.channel, row.state) for row in log(store)][1:] == [
+        ("im", "suppressed"),
+        ("mail", "delivered"),
+    ]
