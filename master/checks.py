@@ -5,7 +5,7 @@ better at another server: it is shown, and the watchdog is not called.
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -93,24 +93,37 @@ def key(services: Services) -> Check:
 
 
 def leader(store: Store) -> Check:
-    """A pool that had a master and has none now. A server that stands by is as good as any."""
-    with store.read() as session:
-        now = store.now(session)
-        late = session.scalars(select(Leader.pool).where(Leader.until < now - OVERDUE)).all()
+    """A server that stands by is as good as any."""
+    late = leaderless(store)
     detail = f"nobody leads pool {', '.join(late)}: its jobs are not looked after" if late else ""
     return Check("leader", ok=not late, needed=False, detail=detail)
 
 
+def leaderless(store: Store) -> Sequence[str]:
+    """The pools that had a master and have none now."""
+    with store.read() as session:
+        now = store.now(session)
+        return session.scalars(select(Leader.pool).where(Leader.until < now - OVERDUE)).all()
+
+
 def workers(store: Store) -> Check:
     """By what they say, and by what they leave undone: it holds for workers on any machine."""
+    count, late_s = at_work(store)
+    said = [] if count else ["none has spoken lately: start faultcast worker"]
+    if late_s is not None:
+        said.append(f"a delivery is overdue by {late_s:.0f} s")
+    return Check("workers", ok=not said, needed=False, detail="; ".join(said))
+
+
+def at_work(store: Store) -> tuple[int, float | None]:
+    """How many workers have spoken lately, and for how many seconds a delivery has been waiting for one, if
+    that is too long."""
     with store.read() as session:
         now = store.now(session)
         count = len(living(session, now))
         oldest = session.scalar(select(func.min(Delivery.next_attempt_at)).where(OPEN))
-    said = [] if count else ["none has spoken lately: start faultcast worker"]
-    if oldest is not None and now - oldest >= OVERDUE:
-        said.append(f"a delivery is overdue by {(now - oldest).total_seconds():.0f} s")
-    return Check("workers", ok=not said, needed=False, detail="; ".join(said))
+    is_late = oldest is not None and now - oldest >= OVERDUE
+    return count, (now - oldest).total_seconds() if oldest is not None and is_late else None
 
 
 def doorbell(settings: Settings) -> Check:

@@ -16,12 +16,12 @@ from sqlalchemy.orm import Session
 from master import checks
 from master.cli.errors import CommandError
 from master.datadir import ready
-from master.doctorwords import NOT_SET, WHOSE, words
+from master.doctorwords import NOT_SET, STRANGER, WHOSE, words
 from master.model import Node
 from notifier import reach
 from notifier.auth import ADMIN_FILE
 from notifier.clock import utcnow
-from notifier.migrations import head, in_words, is_older, revision
+from notifier.migrations import head, is_older, revision
 from notifier.model import Channel, Delivery, Meta
 from notifier.presence import living
 from notifier.secretbox import CHECK, KEY_FILE, open_box
@@ -100,14 +100,14 @@ class Doctor:
         settings = self._settings
         kind = "SQLite" if settings.is_sqlite else "PostgreSQL"
         if settings.database_url is None and not (settings.data_dir / DATABASE_NAME).exists():
-            yield self.say(FAIL, "database", "database_old", said=in_words(None))
+            yield self._old(None)
             return
         store = Store(make_engine(settings.sqlalchemy_url))
         try:
             with store.engine.connect() as connection:
                 found = revision(connection)
             if is_older(found):
-                yield self.say(FAIL, "database", "database_old", said=in_words(found))
+                yield self._old(found)
                 return
             yield self.say(OK, "database", "database", kind=kind, revision=found)
             yield from self._in_database(store)
@@ -121,6 +121,10 @@ class Doctor:
         finally:
             store.engine.dispose()
 
+    def _old(self, found: str | None) -> Finding:
+        key = "database_empty" if found is None else "database_old"
+        return self.say(FAIL, "database", key, found=found, head=head())
+
     def _in_database(self, store: Store) -> Iterator[Finding]:
         yield self._writes(store)
         yield self._key(store)
@@ -130,11 +134,11 @@ class Doctor:
             yield from self._workers(session, store)
             yield from self._channels(session)
             yield from self._agents(session, store)
-        leads = checks.leader(store)
+        late = checks.leaderless(store)
         yield (
-            self.say(OK, "leader", "leader")
-            if leads.ok
-            else self.say(WARN, "leader", "no_leader", said=leads.detail)
+            self.say(WARN, "leader", "no_leader", pools=", ".join(late))
+            if late
+            else self.say(OK, "leader", "leader")
         )
 
     def _writes(self, store: Store) -> Finding:
@@ -157,13 +161,14 @@ class Doctor:
 
     def _workers(self, session: Session, store: Store) -> Iterator[Finding]:
         there = living(session, store.now(session))
-        state = checks.workers(store)
+        count, late_s = checks.at_work(store)
         hosts = ", ".join(sorted({worker.host for worker in there}))
-        if state.ok:
+        if count and late_s is None:
             yield self.say(OK, "workers", "workers", count=len(there), hosts=hosts)
-        else:
-            is_late = "overdue" in state.detail
-            yield self.say(FAIL if is_late else WARN, "workers", "workers_trouble", said=state.detail)
+        if not count:
+            yield self.say(WARN if late_s is None else FAIL, "workers", "no_workers")
+        if late_s is not None:
+            yield self.say(FAIL, "workers", "workers_late", late_s=f"{late_s:.0f}")
         releases = sorted({worker.version for worker in there})
         if len(releases) > 1:
             yield self.say(WARN, "workers", "versions_differ", versions=", ".join(releases))
@@ -215,9 +220,9 @@ class Doctor:
 
     def _public(self, url: str) -> str:
         page = reach.page(self._settings, f"{url}/healthz")
-        return page.why or (
-            "" if page.body == b"ok\n" else f"answers {page.status}, and not as Faultcast does"
-        )
+        if page.why or page.body == b"ok\n":
+            return page.why
+        return STRANGER[self.language].format(status=page.status)
 
     def _reached(self, what: str, name: str, tried: Callable[[], str] | None) -> Finding:
         setting = f"FAULTCAST_{name}"

@@ -33,8 +33,18 @@ WORDS: dict[str, dict[str, Said]] = {
         "zh": ("{kind} 没有应答（{why}）", "它在运行吗？FAULTCAST_DATABASE_URL 正确吗？"),
     },
     "database_old": {
-        "en": ("{said}", "run faultcast migrate; what runs meanwhile goes on"),
-        "zh": ("{said}", "运行 faultcast migrate；期间正在运行的部件不受影响"),
+        "en": (
+            "at revision {found}, this program's is {head}",
+            "run faultcast migrate; what runs meanwhile goes on",
+        ),
+        "zh": (
+            "版本 {found}，本程序需要 {head}",
+            "运行 faultcast migrate；期间正在运行的部件不受影响",
+        ),
+    },
+    "database_empty": {
+        "en": ("without tables, this program wants revision {head}", "run faultcast migrate"),
+        "zh": ("还没有表，本程序需要版本 {head}", "运行 faultcast migrate"),
     },
     "writes": {"en": ("a row can be written", ""), "zh": ("可以写入", "")},
     "no_writes": {
@@ -49,9 +59,16 @@ WORDS: dict[str, dict[str, Said]] = {
         "zh": ("与{whose}相差 {skew} 秒", "请用 NTP 校准两边的时钟"),
     },
     "workers": {"en": ("{count} at work: {hosts}", ""), "zh": ("{count} 个在工作：{hosts}", "")},
-    "workers_trouble": {
-        "en": ("{said}", "start faultcast worker (or faultcast up); read its log"),
-        "zh": ("{said}", "启动 faultcast worker（或 faultcast up），并查看其日志"),
+    "no_workers": {
+        "en": ("none has spoken lately", "start faultcast worker (or faultcast up); read its log"),
+        "zh": ("最近没有 worker 上报", "启动 faultcast worker（或 faultcast up），并查看其日志"),
+    },
+    "workers_late": {
+        "en": (
+            "a delivery is overdue by {late_s} s",
+            "start faultcast worker (or faultcast up); read its log",
+        ),
+        "zh": ("有投递已超时 {late_s} 秒", "启动 faultcast worker（或 faultcast up），并查看其日志"),
     },
     "versions_differ": {
         "en": ("workers of releases {versions} run beside each other", "restart the old ones"),
@@ -59,8 +76,11 @@ WORDS: dict[str, dict[str, Said]] = {
     },
     "leader": {"en": ("each pool has one", ""), "zh": ("每个资源池都有", "")},
     "no_leader": {
-        "en": ("{said}", "start faultcast server (or faultcast up)"),
-        "zh": ("{said}", "启动 faultcast server（或 faultcast up）"),
+        "en": (
+            "nobody leads pool {pools}: its jobs are not looked after",
+            "start faultcast server (or faultcast up)",
+        ),
+        "zh": ("资源池 {pools} 没有 master：任务无人照看", "启动 faultcast server（或 faultcast up）"),
     },
     "doorbell": {"en": ("answers", ""), "zh": ("有应答", "")},
     "doorbell_embedded": {
@@ -135,6 +155,10 @@ NOT_SET: dict[str, dict[str, Said]] = {
         "en": ("messages carry no links", "set it to the address at which people open the console"),
         "zh": ("消息里没有链接", "设置为大家打开控制台的地址"),
     },
+}
+STRANGER = {
+    "en": "answers {status}, and not as Faultcast does",
+    "zh": "应答 {status}，但不像是 Faultcast",
 }
 WHOSE = {
     "database": {"en": "the database's clock", "zh": "数据库时钟"},

@@ -73,6 +73,7 @@ def _channel(client: Client, entry: Any) -> Step:
     body = entry.body
     what, path, query = f"channel {body['name']}", f"/channels/{segment(body['name'])}", _scope(body)
     if _find(client, path, query) is None:
+        client.call("POST", "/channels", body=body, query={"dry_run": "true"})
         return Step(CREATE, what, "/channels", body, {})
     sent = {name: value for name, value in body.items() if name != "scope"}
     found = client.call("PUT", path, body=sent, query={**query, "dry_run": "true"})["changes"]

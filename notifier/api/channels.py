@@ -1,7 +1,7 @@
 """`/channels`: configured ways to reach people. Secrets go in and never come out."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.responses import JSONResponse
@@ -33,14 +33,22 @@ from notifier.trial import Bench, Trial, TrialDocument
 
 router = APIRouter(prefix=f"{PREFIX}/channels", tags=["channels"])
 TOO_SOON = problem_response("the provider's limit leaves no room just now: again after `Retry-After`")
+CHECKED: dict[int | str, dict[str, Any]] = {
+    200: {"model": ChannelDocument, "description": "of a dry run: it would be so, and has no id"}
+}
 Name = Annotated[str, Path(examples=["oncall-ding"])]
 Within = Annotated[Scope | None, Query(description="which, where several scopes have that name")]
 
 
-@router.post("", status_code=201, response_model=ChannelDocument, responses=TAGGED_NEW)
+@router.post("", status_code=201, response_model=ChannelDocument, responses=TAGGED_NEW | CHECKED)
 def create(
-    body: ChannelBody, principal: Operator, services: Served, key: IdempotencyKey = None
+    body: ChannelBody,
+    principal: Operator,
+    services: Served,
+    key: IdempotencyKey = None,
+    dry_run: bool = False,
 ) -> JSONResponse:
+    """`dry_run` says what would be refused or warned of, and creates nothing."""
     now = utcnow()
     scope = channels.own_scope(principal, body.scope)
     want = channels.wanted(body.kind, body.config, services.network)
@@ -53,6 +61,11 @@ def create(
             shown = channels.document(row, want.config, want.warnings).model_dump(mode="json")
             return Answer(201, shown, {"ETag": etag(row.version)})
 
+        if dry_run:
+            with session.begin_nested() as tried:
+                shown = work().body
+                tried.rollback()
+            return JSONResponse({**shown, "id": ""})
         answer = once(session, services.box, call, work)
     return answered(answer)
 

@@ -212,3 +212,16 @@ def test_a_config_that_cannot_be_read_any_more_hides_no_other_and_is_mended(
     assert admin.put("/channels/ding", json=masked).status_code == 422
     assert admin.put("/channels/ding", json={"config": {"webhook_url": URL}}).status_code == 200
     assert admin.get("/channels/ding").json()["config"] != {}
+
+
+def test_a_dry_run_of_a_new_one_says_what_would_be_refused_and_creates_nothing(admin: httpx.Client) -> None:
+    body = {"name": "dry", "kind": "wecom", "config": {"webhook_url": "http://127.0.0.1:9/send?key=k"}}
+    well = admin.post("/channels", json=body, params={"dry_run": "true"})
+    assert (well.status_code, well.json()["id"], well.json()["name"]) == (200, "", "dry")
+    assert well.json()["warnings"]
+    assert admin.get("/channels").json()["items"] == []
+    assert admin.post("/channels", json=body).status_code == 201
+    taken = admin.post("/channels", json=body, params={"dry_run": "true"})
+    assert taken.status_code == 409
+    forbidden = {**body, "name": "far", "config": {"webhook_url": "http://10.1.2.3/send?key=k"}}
+    assert admin.post("/channels", json=forbidden, params={"dry_run": "true"}).status_code == 422

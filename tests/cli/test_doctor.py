@@ -1,6 +1,7 @@
 """`faultcast doctor`: what it finds here and far away, the mend, and the exit code."""
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +11,15 @@ from typing import Any
 
 import pytest
 from aiosmtpd.controller import Controller as MailController
-from sqlalchemy import update
+from pydantic import SecretStr
+from sqlalchemy import text, update
 
 from master.doctor import Doctor
-from master.doctorwords import NOT_SET, WORDS
-from master.model import Node
+from master.doctorwords import NOT_SET, STRANGER, WORDS
+from master.model import Leader, Node
 from master.runtimes.local import LocalRuntime
 from notifier.clock import utcnow
-from notifier.model import Channel, Worker
+from notifier.model import Channel, Delivery, Worker
 from notifier.secretbox import open_box
 from notifier.settings import Settings
 from notifier.storage import Store
@@ -123,6 +125,24 @@ def test_a_database_with_troubles(store: Store, tmp_path: Path) -> None:
     assert looked(data, **known)["channels"][0][0] == "ok"
 
 
+@pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)  # its revision is changed
+def test_a_chinese_doctor_speaks_no_english(store: Store, tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, data_dir=tmp_path, secret_key=KEY, language="zh")
+    open_box(settings, store)
+    long_ago = utcnow() - timedelta(minutes=5)
+    with store.write() as session:
+        session.add(Leader(pool="p", holder="x", until=long_ago))
+        session.add(row(Delivery, id="dlv_1", state="pending", next_attempt_at=long_ago, expires_at=long_ago))
+    url = store.engine.url.render_as_string(hide_password=False)
+    known = settings.model_copy(update={"database_url": SecretStr(url)})
+    seen = [(one.what, one.detail) for one in Doctor(known).look() if one.level != "ok"]
+    with store.write() as session:
+        session.execute(text("update alembic_version set version_num = '0000'"))
+    seen += [(one.what, one.detail) for one in Doctor(known).look() if one.what == "database"]
+    assert {"workers", "leader", "database"} <= {what for what, _ in seen}
+    assert [said for _, said in seen if re.search("[a-z]+ [a-z]+ [a-z]+", said)] == []
+
+
 def test_a_database_that_is_not_there(tmp_path: Path) -> None:
     settings = {"FAULTCAST_DATABASE_URL": "postgresql://u:hidden@127.0.0.1:1/x", "FAULTCAST_SECRET_KEY": KEY}
     ended = run(tmp_path, "doctor", "--json", FAULTCAST_LANGUAGE="en", **settings)
@@ -185,6 +205,7 @@ def test_without_tls_the_world_is_not_served(tmp_path: Path) -> None:
 
 
 def test_whatever_is_said_is_said_in_both_languages() -> None:
+    assert set(STRANGER) == {"en", "zh"}
     for words in (*WORDS.values(), *NOT_SET.values()):
         assert set(words) == {"en", "zh"}
         fields = {

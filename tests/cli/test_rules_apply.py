@@ -141,6 +141,15 @@ def test_what_has_changed_is_changed_and_said_by_name(
     assert {action for action, _ in actions(faultcast, changed)} == {"same"}
 
 
+def test_a_dry_run_asks_the_server_about_new_channels_too(faultcast: Run) -> None:
+    """Which targets may be reached only it knows."""
+    Path("f.yaml").write_text(FILE.replace("https://oapi.dingtalk.com/", "http://10.1.2.3/"))
+    code, out, err = faultcast("apply", "-f", "f.yaml", "--dry-run")
+    assert (code, out) == (2, "")
+    assert "f.yaml" in err
+    assert "config.webhook_url" in err
+
+
 def without(text: str, *lines: str) -> str:
     for line in lines:
         assert line in text
