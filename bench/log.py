@@ -29,7 +29,7 @@ from urllib.parse import quote, urlencode
 import psutil
 from sqlalchemy import Engine, select
 
-from bench.logrows import CHANNELS, JOBS, NODES, RAREST, Plan, delivery_id, fill
+from bench.logrows import CHANNELS, JOBS, NODES, RAREST, Plan, delivery_id, fill, join
 from notifier.auth import NewToken, Role, create_token
 from notifier.clock import rfc3339, utcnow
 from notifier.migrations import migrate
@@ -201,10 +201,11 @@ def filled(engine: Engine, rows: int) -> Plan:
     """Empty before, or as an earlier run has left it."""
     migrate(engine)
     with engine.connect() as connection:
-        if connection.execute(select(Delivery.id).limit(1)).first():
-            return Plan.found(connection)
-    plan = Plan.of(rows)
-    fill(engine, plan)
+        is_filled = connection.execute(select(Delivery.id).limit(1)).first() is not None
+        plan = Plan.found(connection) if is_filled else Plan.of(rows)
+    if not is_filled:
+        fill(engine, plan)
+    join(engine)
     return plan
 
 

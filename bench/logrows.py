@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, insert, select, text
 
-from notifier import indexing
+from notifier import indexing, stretches
 from notifier.ids import first_id
 from notifier.indexwriting import FULL
 from notifier.lots import lots
@@ -201,9 +201,17 @@ def fill(engine: Engine, plan: Plan) -> None:
             connection.execute(text("set maintenance_work_mem = '1GB'"))
         for index in indexes:
             index.create(connection)
-        if store.is_postgres:
-            connection.execute(text("vacuum analyze"))
         connection.commit()
+
+
+def join(engine: Engine) -> None:
+    """What a worker does in the background, unless it is done: of each stretch of blocks."""
+    store, count = Store(engine), 0
+    for terms in stretches.steps(store, nullcontext):
+        count += terms
+    if count and store.is_postgres:
+        with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+            connection.execute(text("vacuum analyze"))
 
 
 def _write_first(store: Store, plan: Plan) -> None:

@@ -3,10 +3,10 @@
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from notifier import bitmaps, searchtexts
+from notifier import bitmaps, searchtexts, stretches
 from notifier.model import FINAL_STATES, Alert, Attempt, Delivery, Followup, Receipt
 from notifier.problems import conflict
-from notifier.searchmodel import PLACES, SearchBits, SearchSlot
+from notifier.searchmodel import PLACES, SearchBits, SearchBlock, SearchSlot
 
 WHY = "its content was removed on request"
 
@@ -57,13 +57,17 @@ def _forget_words(session: Session, row: Delivery) -> None:
     if slot is None:
         return
     block, place = divmod(slot, PLACES)
+    session.get(SearchBlock, block, with_for_update=True)  # nobody joins its bitmaps meanwhile
     left = searchtexts.terms(row, searchtexts.texts(session, [row])[row.id])
     rows = select(SearchBits).where(SearchBits.block == block).with_for_update()
+    gone: list[bytes] = []
     for bits in session.scalars(rows):
         if bits.term in left or bits.term.startswith(b"\0") or place not in bitmaps.descending(bits.bits):
             continue
+        gone.append(bits.term)
         rest = bitmaps.without(bits.bits, place)
         if rest is None:
             session.delete(bits)
         else:
             bits.bits = rest
+    stretches.take_out(session, block, place, gone)

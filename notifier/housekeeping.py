@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from notifier import indexing, metrics, retention
+from notifier import indexing, metrics, retention, stretches
 from notifier.retention import Bounds
 from notifier.settings import Settings
 from notifier.storage import Store
@@ -22,6 +22,7 @@ ROUND_S = 1.0
 SHARE = 4  # it rests so many times as long as it works
 BEHIND_S = 10.0  # while much is being sent, which goes first: and most of it need be read only once then
 SWEEP_EVERY_S = 3600.0
+JOIN_EVERY_S, JOIN_S = 60.0, 0.2
 
 log = structlog.get_logger()
 
@@ -42,6 +43,8 @@ class Housekeeper:
         self._thread = threading.Thread(target=self._run, name="housekeeper", daemon=True)
         self._sweep_at = 0.0
         self._steps: Iterator[int] = iter(())
+        self._join_at = 0.0
+        self._joining: Iterator[int] = iter(())
 
     def start(self) -> None:
         self._thread.start()
@@ -62,6 +65,8 @@ class Housekeeper:
                 if self._turn.is_ours():
                     is_all = self._index()
                     self._sweep()
+                    if is_all:
+                        self._join()
             except SQLAlchemyError as error:
                 log.warning("not_tidied", why=type(error).__name__)
             except BaseException:  # a border: the thread must not end
@@ -91,6 +96,17 @@ class Housekeeper:
             if next(self._steps, None) is None:
                 return
 
+    def _join(self) -> None:
+        """A little of it."""
+        now = time.monotonic()
+        if now >= self._join_at:
+            self._join_at = now + JOIN_EVERY_S
+            self._joining = stretches.steps(self._store, self._writing)
+        while not self._ended.is_set() and time.monotonic() < now + JOIN_S:
+            if next(self._joining, None) is None:
+                return
+            self._join_at = time.monotonic() + JOIN_EVERY_S
+
 
 def steps(store: Store, writing: Callable[[], AbstractContextManager[Any]], bounds: Bounds) -> Iterator[int]:
     """Removes all that is not to be kept, a transaction a step; each says how much that was."""
@@ -109,6 +125,7 @@ def steps(store: Store, writing: Callable[[], AbstractContextManager[Any]], boun
         with writing(), store.write() as session:
             count = retention.sweep_alerts(session, now - timedelta(days=bounds.days))
             is_more = retention.sweep_index(session) or count == retention.BATCH
+            is_more = stretches.sweep(session, retention.BITS) or is_more
             retention.purge_answers(session, now)
         metrics.REMOVED.labels("alert").inc(count)
         yield count

@@ -13,7 +13,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from notifier import bitmaps
+from notifier import bitmaps, stretches
 from notifier.ids import first_id
 from notifier.lots import lots
 from notifier.model import Delivery
@@ -161,6 +161,7 @@ class _Writing:
         self.session.flush()
         if self._slots:
             self.session.execute(SearchSlot.__table__.insert(), self._slots)  # type: ignore[attr-defined]
+        stretches.forget(self.session, {n: some for n, some in self._bits.items() if n not in self._new})
         for block, places in self._bits.items():
             known = {} if block in self._new else self._known(block, places)
             rows = [

@@ -1,122 +1,140 @@
 """Where in the index of the delivery log several terms stand together: blocks in lots, the newest first.
 
 The term that is in the fewest blocks leads, the others are read only where it is; so a rare one makes all of
-them quick, and what is left to do are terms that all stand everywhere.
+them quick, and what is left to do are terms that all stand everywhere: of those, whole stretches of blocks
+are laid over each other at once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import NamedTuple
 
-from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session
 
-from notifier import bitmaps
-from notifier.among import among
+from notifier import bitmaps, meetingreads, stretches
 from notifier.bitmaps import Set
-from notifier.searchmodel import LATE, PLACES, SearchBits
-from notifier.storage import BINARY
+from notifier.searchmodel import LATE, PLACES
 
 FIRST, LARGEST = 8, 2048  # blocks of a lot
-GROWS, LEAPS = 4, 16  # by how much the next one is larger; where there was nothing at all
-_FEW = 4  # blocks are named when they are less than a quarter of their span
+GROWS, LEAPS = 4, 256  # by how much the next one is larger; where there was nothing at all
 
-BITS: Any = SearchBits.__table__.c
-_ROWS = select(BITS.block, BITS.bits).execution_options(**BINARY)
-_OF_TERM = BITS.term == bindparam("term")
-_FROM_TO = BITS.block.between(bindparam("low"), bindparam("top"))
-_SEVERAL = _ROWS.add_columns(BITS.term).where(BITS.term.in_(bindparam("terms", expanding=True)), _FROM_TO)
-_NEWEST = _ROWS.where(_OF_TERM, _FROM_TO).order_by(BITS.block.desc()).limit(bindparam("most"))
-_SPAN = _ROWS.where(_OF_TERM, _FROM_TO)
-_NAMED = _ROWS.where(_OF_TERM, among(BITS.block, "blocks"))
 
-Bits = Mapping[int, bytes]
+class Area(NamedTuple):
+    """Blocks from `block` on whose places are numbered through, `width` of each."""
+
+    block: int
+    width: int = PLACES
+    blocks: int = 1
+
+    def slot(self, position: int) -> int:
+        block, place = divmod(position, self.width)
+        return (self.block + block) * PLACES + place
+
+    def upto(self, slot: int) -> int:
+        """How many of its positions there are up to a slot."""
+        block, place = divmod(slot, PLACES)
+        inside = (block - self.block) * self.width + min(place + 1, self.width)
+        return max(0, min(inside, self.blocks * self.width))
+
+
+Places = Mapping[Area, Set]
 
 
 @dataclass(frozen=True)
 class Lot:
-    """Places where all terms stand, by block. `late`: those out of their order, also of other blocks."""
+    """Places where all terms stand. `late`: those of them that are out of their order."""
 
-    places: Mapping[int, Set]
-    late: Mapping[int, frozenset[int]]
+    places: Places
+    late: Places
 
-    def slots(self, cut: Mapping[int, int]) -> Iterator[int]:
-        """In order, the highest first; of some blocks only up to a place."""
-        for block in sorted(self.places, reverse=True):
-            late, last = self.late.get(block, frozenset()), cut.get(block, PLACES)
-            for place in bitmaps.falling(self.places[block]):
-                if place <= last and place not in late:
-                    yield block * PLACES + place
+    def slots(self, upto: int) -> Iterator[int]:
+        """Those in order, the highest first, up to a slot."""
+        for area in sorted(self.places, reverse=True):
+            for position in bitmaps.falling(bitmaps.part(self.places[area], 0, area.upto(upto))):
+                slot = area.slot(position)
+                if slot not in self._behind:
+                    yield slot
 
     def behind(self) -> list[int]:
         """The late ones."""
-        return [
-            block * PLACES + place
-            for block in self.late.keys() & self.places.keys()
-            for place in bitmaps.falling(self.places[block])
-            if place in self.late[block]
-        ]
+        return list(self._behind)
+
+    @cached_property
+    def _behind(self) -> frozenset[int]:
+        return frozenset(
+            area.slot(position) for area, some in self.late.items() for position in bitmaps.falling(some)
+        )
 
 
 def lots(session: Session, terms: Iterable[bytes], bottom: int, top: int) -> Iterator[Lot]:
     """Of the blocks from top to bottom."""
     size, low = FIRST, max(bottom, top - FIRST + 1)
-    first = _several(session, [*terms, LATE], low, top)
+    first = meetingreads.several(session, [*terms, LATE], low, top)
     lead, *others = sorted(terms, key=lambda term: sum(map(len, first[term].values())))
-    places = _opened(first[lead])
+    places: Places = {Area(block): bitmaps.opened(bits) for block, bits in first[lead].items()}
     for term in others:
-        places = _meeting(places, first[term])
-    yield Lot(places, _late(first[LATE]))
-    if low == bottom:
-        return
-    late, rest = None, low - 1
+        places = _blocks_meeting(places, first[term])
+    yield Lot(places, _blocks_meeting(places, first[LATE]))
     while low > bottom:
         top, size = low - 1, min(size * (GROWS if places else LEAPS), LARGEST)
-        led = _read(session, _NEWEST, {"term": lead, "low": bottom, "top": top, "most": size})
-        low = min(led) if len(led) == size else bottom
-        places = _opened(led)
+        places, low = _led(session, lead, (bottom, top), size)
         for term in others:
-            places = _meeting(places, _of(session, term, places))
-        if places and late is None:
-            late = _late(_read(session, _SPAN, {"term": LATE, "low": bottom, "top": rest}))
-        yield Lot(places, late or {})
+            places = _meeting(session, places, term)
+        yield Lot(places, _meeting(session, places, LATE))
 
 
-def _opened(found: Bits) -> dict[int, Set]:
-    return {block: bitmaps.opened(bits) for block, bits in found.items()}
+def _led(session: Session, lead: bytes, span: tuple[int, int], size: int) -> tuple[Places, int]:
+    """Where the lead stands in the newest blocks of a span, about `size` of them; and down to which block."""
+    bottom, top = span
+    blocks = 1 << stretches.SHIFT
+    most = max(1, size // blocks)
+    joined = meetingreads.newest_stretches(session, lead, span, most)
+    low = max(bottom, min(joined) * blocks) if len(joined) == most else bottom
+    found = meetingreads.newest_blocks(session, lead, (low, top), joined, size)
+    if len(found) == size:
+        low = min(found)
+    places: dict[Area, Set] = {Area(block): bitmaps.opened(bits) for block, bits in found.items()}
+    for stretch, (width, bits) in joined.items():
+        area = Area(stretch * blocks, width, blocks)
+        if area.block + blocks > low and (some := _within(area, bitmaps.opened(bits), (low, top))):
+            places[area] = some
+    return places, low
 
 
-def _meeting(places: Mapping[int, Set], others: Bits) -> dict[int, Set]:
-    both: dict[int, Set] = {}
-    for block, some in places.items():
-        if (bits := others.get(block)) is not None and (left := bitmaps.meeting(some, bits)):
-            both[block] = left
+def _within(area: Area, found: Set, span: tuple[int, int]) -> Set:
+    """Without blocks that lie outside of the span."""
+    low, top = (block - area.block for block in span)
+    if top < area.blocks - 1:
+        found = bitmaps.part(found, 0, (top + 1) * area.width)
+    return bitmaps.above(found, low * area.width) if low > 0 else found
+
+
+def _meeting(session: Session, places: Places, term: bytes) -> Places:
+    """Of these places those where a term stands too."""
+    wide = [area for area in places if area.blocks > 1]
+    joined = meetingreads.stretches_of(session, term, [area.block >> stretches.SHIFT for area in wide])
+    both: dict[Area, Set] = {}
+    apart = {area: some for area, some in places.items() if area.blocks == 1}
+    for area in wide:
+        width, bits = joined.get(area.block >> stretches.SHIFT, (0, b""))
+        if width != area.width:
+            apart[area] = places[area]
+        elif left := bitmaps.meeting(places[area], bits):
+            both[area] = left
+    blocks = [area.block + n for area in apart for n in range(area.blocks)]
+    both.update(_blocks_meeting(apart, meetingreads.blocks_of(session, term, blocks)))
     return both
 
 
-def _late(late: Bits) -> dict[int, frozenset[int]]:
-    return {block: frozenset(bitmaps.descending(bits)) for block, bits in late.items()}
-
-
-def _several(session: Session, terms: Iterable[bytes], low: int, top: int) -> dict[bytes, dict[int, bytes]]:
-    terms = list(terms)
-    found: dict[bytes, dict[int, bytes]] = {term: {} for term in terms}
-    for block, bits, term in session.execute(_SEVERAL, {"terms": terms, "low": low, "top": top}).all():
-        found[term][block] = bits
-    return found
-
-
-def _of(session: Session, term: bytes, blocks: Mapping[int, Any]) -> dict[int, bytes]:
-    """In those blocks, and perhaps in some between them."""
-    if not blocks:
-        return {}
-    low, top = min(blocks), max(blocks)
-    if len(blocks) * _FEW < top - low:
-        return _read(session, _NAMED, {"term": term, "blocks": list(blocks)})
-    return _read(session, _SPAN, {"term": term, "low": low, "top": top})
-
-
-def _read(session: Session, rows: Select[Any], values: Mapping[str, Any]) -> dict[int, bytes]:
-    """As the driver has them: thousands of rows are half the time of a long question."""
-    with session.connection().execute(rows, values) as found:
-        return dict(found.cursor.fetchall())
+def _blocks_meeting(places: Places, others: Mapping[int, bytes]) -> Places:
+    both: dict[Area, Set] = {}
+    for area, some in places.items():
+        for n in range(area.blocks):
+            bits = others.get(area.block + n)
+            if bits is None:
+                continue
+            own = some if area.blocks == 1 else bitmaps.part(some, n * area.width, (n + 1) * area.width)
+            if left := bitmaps.meeting(own, bits):
+                both[Area(area.block + n)] = left
+    return both

@@ -183,7 +183,7 @@ def _indexed(
     if top < bottom:
         return
     for lot in lots(session, terms, bottom, top):
-        inside = _looked_up(session, _BY_SLOT, lot.slots({top: cut}), size)
+        inside = _looked_up(session, _BY_SLOT, lot.slots(top * PLACES + cut), size)
         behind = sorted(_ids(session, lot.behind()), reverse=True)
         late = _looked_up(session, _BY_ID, iter(behind), size)
         for row in heapq.merge(inside, late, key=_by_id, reverse=True):
@@ -206,9 +206,9 @@ def _ids(session: Session, slots: Sequence[int]) -> Sequence[str]:
 def _start(session: Session, span: Span, reach: _Reach) -> tuple[int, int]:
     """The newest block of the span, and a place of it: those above, unless they are late, lie outside."""
     if span.below is None or span.below > reach.last_id:
-        return reach.top, PLACES
+        return reach.top, PLACES - 1
     slot = session.scalar(_NEWEST.limit(1), {"one": span.below})
-    return (reach.bottom - 1, PLACES) if slot is None else divmod(slot, PLACES)
+    return (reach.bottom - 1, 0) if slot is None else divmod(slot, PLACES)
 
 
 def _end(session: Session, span: Span, reach: _Reach) -> int:

@@ -44,6 +44,19 @@ class SearchBits(Base):
     bits: Mapped[bytes] = mapped_column(LargeBinary)
 
 
+class SearchStretch(Base):
+    """The same of many blocks in one row (`stretches`): of a term that is in many of them, once nothing of
+    them changes any more. Place p of its n-th block is at n * `width` + p. A row has all that the blocks' own
+    say; where there is none, theirs are read.
+    """
+
+    __tablename__ = "search_stretches"
+    term: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    stretch: Mapped[int] = mapped_column(primary_key=True, autoincrement=False, index=True)
+    width: Mapped[int]
+    bits: Mapped[bytes] = mapped_column(LargeBinary)
+
+
 class SearchWatch(Base):
     """A delivery that may still change, as it was when it was read last."""
 

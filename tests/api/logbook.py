@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 from sqlalchemy import func, select
 
-from notifier import indexing
+from notifier import indexing, stretches
 from notifier.clock import utcnow
 from notifier.ids import first_id
 from notifier.model import Alert, Attempt, Channel, Delivery
@@ -82,6 +82,15 @@ class Log:
             is_first = not self.count(SearchBlock)
             if not indexing.advance(self.store, nullcontext(), batch) and not is_first:
                 return
+
+    def check(self) -> None:
+        """Until all blocks but the newest are looked through for late ones."""
+        for _ in range(self.count(SearchBlock)):
+            self.index(rounds=1)
+
+    def join(self) -> int:
+        """All stretches of blocks of which nothing changes any more; how many terms those were."""
+        return sum(stretches.steps(self.store, nullcontext))
 
     def count(self, table: type[Any]) -> int:
         with self.store.read() as session:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from notifier import bitmaps, indexwriting, meeting, searching, searchtexts
+from notifier import bitmaps, indexing, indexwriting, meeting, searching, searchtexts, stretches
 from notifier.auth import Principal, Role
 from notifier.clock import utcnow
 from notifier.deliveries import Filters, rows_of
@@ -48,16 +48,33 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bitmaps, "MANY", 4)
     monkeypatch.setattr(searching, "FEW", 1)
     monkeypatch.setattr(searching, "MANY", 4)
+    monkeypatch.setattr(stretches, "SHIFT", 1)
+    monkeypatch.setattr(stretches, "FEWEST", 1)  # both of two blocks
 
 
-@pytest.fixture
-def log(store: Store) -> Log:
-    """Old rows and new ones, late ones, changed ones, and some that the index has not read yet."""
+@pytest.fixture(params=[1000, 4, None], ids=["joined as lists", "joined as bits", "apart"])
+def log(store: Store, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Log:
+    """Old rows and new ones, late ones, changed ones, and some that the index has not read yet; those of
+    which nothing changes any more joined or not."""
     log = Log(store)
     at = utcnow() - timedelta(seconds=11)
+    for n in range(40):
+        log.add(n, at - timedelta(hours=2) + timedelta(seconds=n))
     states = ["sending"] * 3 + ["delivered"] * 9
     old = [log.add(n, at - timedelta(hours=1), state=state) for n, state in enumerate(states)]
     log.index()
+    settled = at - timedelta(minutes=20)
+    monkeypatch.setattr(indexing, "LATEST", timedelta(days=1))
+    for n in range(0, 120, 2):
+        log.add(n, settled + timedelta(seconds=n))
+    log.index()
+    monkeypatch.setattr(indexing, "LATEST", timedelta(minutes=10))
+    for n in range(1, 100, 10):
+        log.add(n, settled + timedelta(seconds=n), why="late")
+    log.check()
+    if request.param is not None:
+        monkeypatch.setattr(stretches, "MANY", request.param)
+        assert log.join() > 50
     there = [log.add(n, at + timedelta(milliseconds=100 * n), state="sending") for n in range(0, 70, 2)]
     log.index()
     for n in range(3, 70, 6):
