@@ -21,6 +21,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.types import JSON, TypeDecorator
 
+from notifier import pinging
 from notifier.afteryou import AfterYou
 from notifier.clock import utcnow
 
@@ -68,10 +69,10 @@ def make_engine(url: str, *, pool_size: int = 10) -> Engine:
     """An engine with our pragmas. `url` is SQLAlchemy's (`sqlite:///…`, `postgresql+psycopg://…`)."""
     if make_url(url).get_backend_name() != "sqlite":
         engine = create_engine(
-            url, pool_size=pool_size, max_overflow=20, pool_pre_ping=True, json_serializer=_json,
-            json_deserializer=_parsed,
-        )  # fmt: skip
+            url, pool_size=pool_size, max_overflow=20, json_serializer=_json, json_deserializer=_parsed
+        )
         event.listen(engine, "before_cursor_execute", _binary)
+        pinging.look_after(engine)
         return engine
     engine = create_engine(
         url, pool_size=pool_size, max_overflow=20, connect_args={"timeout": _BUSY_S}, json_serializer=_json
@@ -155,6 +156,9 @@ class Store:
         self.engine = engine
         self._info = {_ZONE: ZoneInfo(timezone)}
         self._turn = threading.Lock()
+        self._looking = engine
+        if self.is_postgres:
+            self._looking = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._writing = engine.execution_options(sqlite_begin=IMMEDIATE)
         self._writing_for_now = engine.execution_options(sqlite_begin=IMMEDIATE, **{_LASTS: False})
 
@@ -212,6 +216,16 @@ class Store:
     def read(self) -> Iterator[Session]:
         """One transaction that only reads."""
         with Session(self.engine, expire_on_commit=False, info=self._info) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def look(self) -> Iterator[Session]:
+        """The same where nothing is locked: PostgreSQL takes each statement for itself.
+
+        Those of a transaction see no more of one moment there (READ COMMITTED), and to begin and end it are
+        two more ways to the database and back.
+        """
+        with Session(self._looking, expire_on_commit=False, info=self._info) as session, session.begin():
             yield session
 
     def now(self, session: Session) -> datetime:

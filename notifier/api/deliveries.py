@@ -68,7 +68,7 @@ async def _filters(  # noqa: PLR0913, PLR0917  FastAPI reads the query's paramet
 def list_deliveries(
     principal: Reader, services: Served, filters: Annotated[Filters, Depends(_filters)], ask: Asked
 ) -> Response:
-    with services.store.read() as session:
+    with services.store.look() as session:
         text = deliveries.listed_as_json(session, principal, filters, ask)
     return Response(text, media_type="application/json")
 
@@ -136,7 +136,7 @@ def send_all_again(
 @router.get("/{delivery_id}")
 def get(delivery_id: Id, principal: Reader, services: Served) -> FullDeliveryDocument:
     """With the message and every attempt; secrets are redacted."""
-    with services.store.read() as session:
+    with services.store.look() as session:
         return deliveries.full(session, deliveries.find(session, principal, delivery_id))
 
 

@@ -23,6 +23,7 @@ from notifier.storage import Store
 from notifier.writer import Writer
 
 THREADS = 4  # that write to PostgreSQL
+BEARER = "Bearer "
 ROOM = 10_000  # alerts that may wait to be written: some seconds' worth
 
 
@@ -96,7 +97,8 @@ def allow(*roles: Role) -> Callable[[Principal], Coroutine[Any, Any, Principal]]
 
 Admin = Annotated[Principal, Depends(allow(Role.ADMIN))]
 Operator = Annotated[Principal, Depends(allow(Role.ADMIN, Role.OPERATOR))]
-Reader = Annotated[Principal, Depends(allow(Role.ADMIN, Role.OPERATOR, Role.VIEWER))]
+READERS = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
+Reader = Annotated[Principal, Depends(allow(*READERS))]
 PUBLISHERS = (Role.ADMIN, Role.OPERATOR, Role.PUBLISHER)
 Publisher = Annotated[Principal, Depends(allow(*PUBLISHERS))]
 

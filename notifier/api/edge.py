@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from notifier.api import listing
 from notifier.api.direct import Direct
 from notifier.api.refusals import answer
 from notifier.problems import Problem
@@ -45,6 +46,8 @@ class Edge:
             if body:
                 check_media_type(headers)
                 response = await self._direct.answer(scope, parse(body))
+            else:
+                response = await listing.answer(scope)
         except Problem as problem:
             response = answer(problem)
         if response is not None:
