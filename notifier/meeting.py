@@ -5,7 +5,7 @@ them quick, and what is left to do are terms that all stand everywhere: of those
 are laid over each other at once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -14,10 +14,13 @@ from sqlalchemy.orm import Session
 
 from notifier import bitmaps, meetingreads, stretches
 from notifier.bitmaps import Set
+from notifier.meetingreads import Stretches
 from notifier.searchmodel import LATE, PLACES
 
 FIRST, LARGEST = 8, 2048  # blocks of a lot
 GROWS, LEAPS = 4, 256  # by how much the next one is larger; where there was nothing at all
+RARE = 4  # a lead is everywhere when it is in more than a quarter of the first blocks
+TOGETHER = 8  # stretches of all terms that are read at once: half a megabyte
 
 
 class Area(NamedTuple):
@@ -73,24 +76,62 @@ def lots(session: Session, terms: Iterable[bytes], bottom: int, top: int) -> Ite
     first = meetingreads.several(session, [*terms, LATE], low, top)
     lead, *others = sorted(terms, key=lambda term: sum(map(len, first[term].values())))
     places: Places = {Area(block): bitmaps.opened(bits) for block, bits in first[lead].items()}
+    is_everywhere = len(first[lead]) * RARE > FIRST
     for term in others:
         places = _blocks_meeting(places, first[term])
     yield Lot(places, _blocks_meeting(places, first[LATE]))
     while low > bottom:
         top, size = low - 1, min(size * (GROWS if places else LEAPS), LARGEST)
-        places, low = _led(session, lead, (bottom, top), size)
+        reads: _Reads = _Apart(session)
+        if is_everywhere:
+            reads, size = _Together(session, (lead, *others), (bottom, top)), LARGEST
+        places, low = _led(session, reads, lead, (bottom, top), size)
         for term in others:
-            places = _meeting(session, places, term)
-        yield Lot(places, _meeting(session, places, LATE))
+            places = _meeting(session, reads, places, term)
+        yield Lot(places, _meeting(session, reads, places, LATE))
 
 
-def _led(session: Session, lead: bytes, span: tuple[int, int], size: int) -> tuple[Places, int]:
+class _Apart:
+    """Stretches of a term are read when it is its turn, only where all before it are."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def newest(self, lead: bytes, span: tuple[int, int], size: int) -> tuple[Stretches, int]:
+        """The lead's in that span, as far down as to a block."""
+        most = max(1, size >> stretches.SHIFT)
+        found = meetingreads.newest_stretches(self._session, lead, span, most)
+        return found, max(span[0], min(found) << stretches.SHIFT) if len(found) == most else span[0]
+
+    def of(self, term: bytes, which: Sequence[int]) -> Stretches:
+        return meetingreads.stretches_of(self._session, term, which)
+
+
+class _Together:
+    """Some stretches of all terms are read at once, no more than a processor has at hand."""
+
+    def __init__(self, session: Session, terms: Sequence[bytes], span: tuple[int, int]) -> None:
+        bottom, top = span[0], span[1] >> stretches.SHIFT
+        low = top - max(1, TOGETHER // len(terms)) + 1
+        self._known = meetingreads.several_stretches(session, (*terms, LATE), low, top)
+        self._low = max(bottom, low << stretches.SHIFT)
+
+    def newest(self, lead: bytes, _span: tuple[int, int], _size: int) -> tuple[Stretches, int]:
+        return self._known[lead], self._low
+
+    def of(self, term: bytes, _which: Sequence[int]) -> Stretches:
+        return self._known[term]
+
+
+_Reads = _Apart | _Together
+
+
+def _led(
+    session: Session, reads: _Reads, lead: bytes, span: tuple[int, int], size: int
+) -> tuple[Places, int]:
     """Where the lead stands in the newest blocks of a span, about `size` of them; and down to which block."""
-    bottom, top = span
-    blocks = 1 << stretches.SHIFT
-    most = max(1, size // blocks)
-    joined = meetingreads.newest_stretches(session, lead, span, most)
-    low = max(bottom, min(joined) * blocks) if len(joined) == most else bottom
+    joined, low = reads.newest(lead, span, size)
+    top, blocks = span[1], 1 << stretches.SHIFT
     found = meetingreads.newest_blocks(session, lead, (low, top), joined, size)
     if len(found) == size:
         low = min(found)
@@ -110,10 +151,10 @@ def _within(area: Area, found: Set, span: tuple[int, int]) -> Set:
     return bitmaps.above(found, low * area.width) if low > 0 else found
 
 
-def _meeting(session: Session, places: Places, term: bytes) -> Places:
+def _meeting(session: Session, reads: _Reads, places: Places, term: bytes) -> Places:
     """Of these places those where a term stands too."""
     wide = [area for area in places if area.blocks > 1]
-    joined = meetingreads.stretches_of(session, term, [area.block >> stretches.SHIFT for area in wide])
+    joined = reads.of(term, [area.block >> stretches.SHIFT for area in wide])
     both: dict[Area, Set] = {}
     apart = {area: some for area, some in places.items() if area.blocks == 1}
     for area in wide:

@@ -25,6 +25,10 @@ _JOINED = among(BITS.block.op(">>")(bindparam("shift")), "joined")
 _NEWEST = _SPAN.order_by(BITS.block.desc()).limit(bindparam("most"))
 _NEWEST_OTHERS = _NEWEST.where(~_JOINED)
 _STRETCHES = select(STRETCH.stretch, STRETCH.width, STRETCH.bits).execution_options(**BINARY)
+_SEVERAL_STRETCHES = _STRETCHES.add_columns(STRETCH.term).where(
+    STRETCH.term.in_(bindparam("terms", expanding=True)),
+    STRETCH.stretch.between(bindparam("low"), bindparam("top")),
+)
 _STRETCHES_OF_TERM = _STRETCHES.where(STRETCH.term == bindparam("term"))
 _STRETCH_SPAN = _STRETCHES_OF_TERM.where(STRETCH.stretch.between(bindparam("low"), bindparam("top")))
 _NEWEST_STRETCHES = _STRETCH_SPAN.order_by(STRETCH.stretch.desc()).limit(bindparam("most"))
@@ -78,6 +82,16 @@ def newest_stretches(session: Session, term: bytes, span: tuple[int, int], most:
     low, top = (block >> stretches.SHIFT for block in span)
     rows = _rows(session, _NEWEST_STRETCHES, {"term": term, "low": low, "top": top, "most": most})
     return {stretch: (width, bits) for stretch, width, bits in rows}
+
+
+def several_stretches(session: Session, terms: Iterable[bytes], low: int, top: int) -> dict[bytes, Stretches]:
+    """Of several terms, from a stretch to another."""
+    terms = list(terms)
+    found: dict[bytes, Stretches] = {term: {} for term in terms}
+    values = {"terms": terms, "low": low, "top": top}
+    for stretch, width, bits, term in _rows(session, _SEVERAL_STRETCHES, values):
+        found[term][stretch] = width, bits
+    return found
 
 
 def stretches_of(session: Session, term: bytes, which: Sequence[int]) -> Stretches:
