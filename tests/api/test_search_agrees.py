@@ -58,24 +58,25 @@ def log(store: Store, request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     """Old rows and new ones, late ones, changed ones, and some that the index has not read yet; those of
     which nothing changes any more joined or not."""
     log = Log(store)
-    at = utcnow() - timedelta(seconds=11)
+    then = utcnow() - timedelta(hours=2)
     for n in range(40):
-        log.add(n, at - timedelta(hours=2) + timedelta(seconds=n))
+        log.add(n, then + timedelta(seconds=n))
     states = ["sending"] * 3 + ["delivered"] * 9
-    old = [log.add(n, at - timedelta(hours=1), state=state) for n, state in enumerate(states)]
+    old = [log.add(n, then + timedelta(hours=1), state=state) for n, state in enumerate(states)]
     log.index()
-    settled = at - timedelta(minutes=20)
+    then += timedelta(minutes=100)
     monkeypatch.setattr(indexing, "LATEST", timedelta(days=1))
     for n in range(0, 120, 2):
-        log.add(n, settled + timedelta(seconds=n))
+        log.add(n, then + timedelta(seconds=n))
     log.index()
     monkeypatch.setattr(indexing, "LATEST", timedelta(minutes=10))
     for n in range(1, 100, 10):
-        log.add(n, settled + timedelta(seconds=n), why="late")
+        log.add(n, then + timedelta(seconds=n), why="late")
     log.check()
     if request.param is not None:
         monkeypatch.setattr(stretches, "MANY", request.param)
         assert log.join() > 50
+    at = utcnow() - timedelta(seconds=11)
     there = [log.add(n, at + timedelta(milliseconds=100 * n), state="sending") for n in range(0, 70, 2)]
     log.index()
     for n in range(3, 70, 6):
