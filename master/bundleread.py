@@ -1,10 +1,11 @@
 """Reads the lines of a bundle into a case file: what agent, kernel and runtime would have reported."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 from agent.signatures import Scanner, is_progress, step_of
@@ -20,90 +21,142 @@ _HANG = HangSettings(
     adaptive=True,
 )
 _SCANNER = Scanner()
-NodeWorld = tuple[str, str, tuple[int, ...]]
+NodeWorld = tuple[str, str, tuple[int, ...]]  # name, address, ranks
+Mark = tuple[datetime, int | None]  # when a step was told of, and its number
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+_BEFORE = timedelta(seconds=5)
+
+
+class BundleError(ValueError):
+    """Input that cannot be read; the message names file, field and mend."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """One case to be judged: what is known of it, when it ended, and when which steps were made."""
+
+    case: CaseFile
+    ended_at: datetime
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line and where it came from. `source`: stdout, stderr, kernel, k8s, agent, launcher, journal."""
+    """One line and where it came from. `source`: stdout, stderr, kernel, k8s, agent, launcher, journal.
+    `origin`: file and number."""
 
     at: datetime
     node: str
     rank: int | None
     source: str
     text: str
+    origin: tuple[str, int] = ("", 0)
 
 
-def read_case(lines: Sequence[Line], nodes: Sequence[NodeWorld], started_at: datetime) -> CaseFile:
-    """The case file of a bundle: a pod a node."""
-    seen = [one for line in lines for one in _seen(line)]
-    steps = _steps(lines)
+def read_lines(lines: Sequence[Line], nodes: Sequence[NodeWorld], started_at: datetime | None) -> Bundle:
+    """A case out of all its lines. `started_at`: when the job began, if that is known."""
+    in_order = sorted(lines, key=lambda line: line.at)
+    seen = [one for line in in_order if (one := seen_of(line)) is not None]
+    marks = [
+        (line.at, step_of(line.text))
+        for line in in_order
+        if line.source in ("stdout", "stderr") and is_progress(line.text)
+    ]
+    span = (in_order[0].at, in_order[-1].at) if in_order else (_NEVER, _NEVER)
+    return read_seen(seen, marks, nodes, span, started_at=started_at, addresses=_pods(in_order))
+
+
+def read_seen(
+    seen: Iterable[Seen],
+    marks: Sequence[Mark],
+    nodes: Sequence[NodeWorld],
+    span: tuple[datetime, datetime],
+    *,
+    started_at: datetime | None = None,
+    addresses: Mapping[str, str] = MappingProxyType({}),
+) -> Bundle:
+    """A case out of what counts in it: a pod a node. `marks`: moments and numbers of steps, oldest first.
+    `span`: of the first line and the last. `addresses`: of nodes, beside those in `nodes`."""
+    counted = [one for one in seen if started_at is None or not _is_older(one, started_at)]
+    steps = _steps(marks)
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(steps)]
-    success = _success(seen, nodes)
-    return CaseFile(
+    success = _success(counted, nodes)
+    case = CaseFile(
         job_id="",
         run=0,
-        started_at=started_at,
+        started_at=min(started_at or span[0], span[0]),
         pods=tuple(
             PodView(
-                name=f"{name}", index=at, node=name, ranks=ranks, alive=True,
+                name=name, index=at, node=name, ranks=ranks, alive=True,
                 exit_code=0 if success else None, agent_seen_at=None,
             )
             for at, (name, _, ranks) in enumerate(nodes)
         ),
-        ranks=tuple(_views(seen, nodes)),
-        seen=tuple(seen),
+        ranks=tuple(_views(counted, nodes)),
+        seen=tuple(counted),
         hang=_HANG,
         first_step_at=steps[0] if steps else None,
         last_step_at=steps[-1] if steps else None,
-        last_log_at=lines[-1].at if lines else None,
+        last_log_at=span[1],
         rhythm=tuple(gaps),
-        nodes_by_address=_addresses(nodes, lines),
+        nodes_by_address={**addresses, **{address: name for name, address, _ in nodes if address}},
         after_the_fact=True,
     )  # fmt: skip
+    return Bundle(case, span[1], tuple(marks))
 
 
-def _seen(line: Line) -> list[Seen]:
+def _is_older(one: Seen, started_at: datetime) -> bool:
+    """What kernel and runtime said before the job began is of another time."""
+    return one.source is not Source.AGENT and one.at < started_at - _BEFORE
+
+
+def nodes_of(lines: Iterable[Line]) -> list[NodeWorld]:
+    """The world as far as the lines themselves tell it."""
+    ranks: dict[str, set[int]] = {}
+    for line in lines:
+        ranks.setdefault(line.node, set()).update(() if line.rank is None else (line.rank,))
+    return [(node, "", tuple(sorted(found))) for node, found in sorted(ranks.items())]
+
+
+def seen_of(line: Line) -> Seen | None:
+    """What a line tells, as the agent, the node or the runtime would have reported it."""
     if line.source == "k8s":
         told = platform_words(line.text)
-        return [_from_words(line, told, Source.RUNTIME)] if told else []
+        return _from_words(line, told, Source.RUNTIME) if told else None
     told = probe_words(line.text) if line.source in ("agent", "node", "probe") else None
     if told is not None:
-        return [_from_words(line, told, Source.AGENT)]
+        return _from_words(line, told, Source.AGENT)
     kernel = line.source == "kernel"
     match = _SCANNER.scan(line.text, "kernel" if kernel else "log")
     if match is None and line.source == "journal":
         kernel, match = True, _SCANNER.scan(line.text, "kernel")
     if match is None:
-        return []
+        return None
     data: dict[str, Any] = {"signature": match.signature, "captured": match.captured, "line": line.text}
     kind = Kind.KERNEL_LINE if kernel else Kind.LOG_MATCH
     source = Source.NODE if kernel else Source.AGENT
-    return [Seen(line.at, kind, source, line.node, _pod(line), line.rank, data)]
+    return Seen(line.at, kind, source, line.node, line.node or None, line.rank, data | _origin(line))
 
 
-def _pod(line: Line) -> str | None:
-    return line.node or None
+def _origin(line: Line) -> dict[str, Any]:
+    return {"file": line.origin[0], "line_no": line.origin[1]} if line.origin[0] else {}
 
 
 def _from_words(line: Line, told: Told, source: Source) -> Seen:
-    data = {"text": line.text, **told.data}
+    data = {"text": line.text, **told.data, **_origin(line)}
     source = Source.NODE if told.kind == Kind.KERNEL_LINE else source
-    return Seen(line.at, told.kind, source, line.node, _pod(line), line.rank, data)
+    return Seen(line.at, told.kind, source, line.node, line.node or None, line.rank, data)
 
 
-def _steps(lines: Iterable[Line]) -> list[datetime]:
+def _steps(marks: Iterable[Mark]) -> list[datetime]:
     """When training went on: each higher step once; where no line has a number, each progress line."""
     moments: list[datetime] = []
     best: int | None = None
-    for line in lines:
-        if line.source not in ("stdout", "stderr") or not is_progress(line.text):
-            continue
-        step = step_of(line.text)
+    for at, step in marks:
         if step is not None and best is not None and step <= best:
             continue
         best = best if step is None else step
-        moments.append(line.at)
+        moments.append(at)
     return moments
 
 
@@ -123,9 +176,9 @@ def _views(seen: Iterable[Seen], nodes: Sequence[NodeWorld]) -> Iterable[RankVie
             yield RankView(rank, name, name, states[rank], None, None, cpu_moved=False, io_moved=False)
 
 
-def _addresses(nodes: Sequence[NodeWorld], lines: Iterable[Line]) -> dict[str, str]:
-    """Addresses of nodes, and names of pods as far as lines say where they ran."""
-    known = {address: name for name, address, _ in nodes if address}
+def _pods(lines: Iterable[Line]) -> dict[str, str]:
+    """Names of pods, as far as lines say where they ran."""
+    known: dict[str, str] = {}
     for line in lines:
         if line.source == "k8s" and line.node and (told := platform_words(line.text)) and told.pod:
             known.setdefault(told.pod, line.node)

@@ -151,6 +151,8 @@ class Evidence:
     rank: int | None = None
     pod: str | None = None
     node: str | None = None
+    file: str | None = None  # after the fact: where the line stands
+    line_no: int | None = None
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,8 @@ def _event(
 
 
 def _shown(evidence: Evidence) -> dict[str, object]:
-    return {**asdict(evidence), "time": rfc3339(evidence.time)}
+    told = {**asdict(evidence), "time": rfc3339(evidence.time)}
+    return {name: value for name, value in told.items() if name not in ("file", "line_no")}
 
 
 def _detected_at(session: Session, job: Job, run: Run, diagnosis: Diagnosis, now: datetime) -> datetime:

@@ -53,6 +53,11 @@ class Scanner:
         suspects = _prefilter(source).suspects(text)
         return _first(suspects, line, text, source) if suspects else None
 
+    def suspects(self, text: str, source: str = "log") -> bool:
+        """Whether any known form's literals are in a text of many lines: where they are not, no line of it
+        can match. Users' own patterns are not asked."""
+        return bool(_prefilter(source).suspects(_encodable(text)))
+
 
 def _first(suspects: list[Signature], line: str, text: str, source: str) -> Match | None:
     framing = kernel_framed(text) if source == "kernel" else framed(text)

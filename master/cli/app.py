@@ -9,6 +9,7 @@ from master.cli import (
     apply,
     channels,
     deliveries,
+    diagnose,
     doctor,
     inject,
     joblogs,
@@ -52,6 +53,7 @@ def root(
 
 parts.register(app)
 doctor.register(app)
+diagnose.register(app)
 joblogs.register(jobs.app)
 apply.register(app)
 inject.register(app)

@@ -22,6 +22,7 @@ _SAME_INCIDENT = timedelta(seconds=60)
 PLATFORM, MACHINE, PROCESS, UNCLEAR = range(4)
 _PLATFORM_NAMES = ("pod_", "node_lost")
 _UNCLEAR_NAMES = ("exit.code", "exit.aborted", "cuda.other", "cuda.library", "dataloader.gone", "xid.action")
+_OF_ONE_MACHINE = (Cause.GPU_HARDWARE, Cause.NVLINK_FABRIC)
 _GENERIC_NAMES = ("python.exception", "python.path", "exit.")
 
 
@@ -86,6 +87,8 @@ def _tells_the_same(sign: Sign, lead: Sign) -> bool:
         return sign.name == lead.name and sign.at - lead.at <= timedelta(seconds=1)
     if lead.is_a(*_PLATFORM_NAMES):
         return sign.name == lead.name or (sign.node == lead.node and sign.is_a("pod_not_started"))
+    if sign.cause in _OF_ONE_MACHINE and sign.trusted and lead.trusted and sign.node != lead.node:
+        return False  # by its own kernel's word: another machine, another fault
     return sign.cause is lead.cause and not sign.is_a("exit.")
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from agent.signatures import Role, Trigger
 from agent.wire import Kind
 from master.casefile import Cause, Seen, Source
-from master.diagnosis.signs import Sign
+from master.diagnosis.signs import Sign, origin_of
 from master.diagnosis.world import World, as_int, captured_of
 
 LAUNCHERS = ("elastic.failed", "mpi.failed", "deepspeed.failed")  # their word on a worker's end
@@ -30,6 +30,8 @@ class End:
     code: int | None
     signal: int | None
     pid: int | None = None
+    file: str | None = None
+    line_no: int | None = None
 
     def words(self) -> str:
         who = f"rank {self.rank}" if self.rank is not None else f"pod {self.pod}" if self.pod else self.node
@@ -96,7 +98,8 @@ def _made(seen: Seen, world: World, code: int | None, number: int | None, rank: 
     pod = world.pods.get(seen.pod or "") or (world.pod_of_rank.get(rank) if rank is not None else None)
     pid = as_int(seen.data.get("pid") or captured_of(seen).get("pid"))
     name = pod.name if pod else seen.pod
-    return End(seen.at, seen.source, pod.node if pod else seen.node, name, rank, code, number, pid)
+    where = pod.node if pod else seen.node
+    return End(seen.at, seen.source, where, name, rank, code, number, pid, **origin_of(seen))
 
 
 def _told_by_shells(code: int | None, number: int | None) -> tuple[int | None, int | None]:
@@ -181,4 +184,6 @@ def _sign(end: End, name: str, cause: Cause, *, victim: bool, retryable: bool = 
         rank=end.rank,
         retryable=retryable,
         captured={"pid": str(end.pid)} if end.pid is not None else {},
+        file=end.file,
+        line_no=end.line_no,
     )

@@ -7,7 +7,7 @@ the sooner the surer it is. A pause of 20 s in `sleep` or of 15 s in one busy li
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from master.casefile import CaseFile, Culprit, RankView, Want
+from master.casefile import CaseFile, Culprit, RankView, Seen, Want
 from master.diagnosis.culprit import of_ranks
 from master.diagnosis.progress import has_rhythm, longest_gap, usual_gap
 from master.diagnosis.stacks import Doing, Pose, Sample, odd_ones, poses, samples_of
@@ -44,6 +44,7 @@ class Hang:
     doing: str  # spinning | blocked | outside | everyone | unseen
     texts: tuple[str, ...]
     confidence: float
+    told: tuple[Seen, ...] = ()  # after the fact: who wrote it down
 
 
 def hang(case: CaseFile, world: World, now: datetime) -> Hang | Want | None:
@@ -66,9 +67,11 @@ def told_hang(case: CaseFile, world: World) -> Hang | None:
     odd = odd_ones(stood, len(stood))
     named = {seen.rank for seen in told if seen.rank is not None}
     culprit = of_ranks(odd or named, world)
-    texts = (*(str(seen.data.get("text", "no progress")) for seen in told[:3]), *_words(stood, odd))
+    texts = _words(stood, odd)
     certain = culprit != Culprit()
-    return Hang(culprit, told[0].at, "rhythm", timedelta(0), "told", texts, 0.8 if certain else 0.5)
+    return Hang(
+        culprit, told[0].at, "rhythm", timedelta(0), "told", texts, 0.8 if certain else 0.5, tuple(told[:3])
+    )
 
 
 def suspicion(case: CaseFile, now: datetime) -> Suspicion | None:

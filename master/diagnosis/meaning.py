@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 from agent.signatures import Role
-from master.casefile import CaseFile, Cause, Culprit, Diagnosis, Evidence, FaultClass
+from master.casefile import CaseFile, Cause, Culprit, Diagnosis, Evidence, FaultClass, Seen
 from master.diagnosis.arbitration import MACHINE, PLATFORM, UNCLEAR, Root
 from master.diagnosis.chorus import Hearsay
 from master.diagnosis.exits import End
 from master.diagnosis.hang import Hang
-from master.diagnosis.signs import CUSTOM, Sign
+from master.diagnosis.signs import CUSTOM, Sign, origin_of
 from master.diagnosis.silence import Silence
 from master.diagnosis.what import fingerprint, what, what_of_hang, what_of_hearsay, what_of_silence
 from master.diagnosis.words import STOPPED, VANISHED, sentences
@@ -125,8 +125,12 @@ def from_silence(gone: Silence, signs: Sequence[Sign]) -> Diagnosis:
         fingerprint=f"{gone.cause}/state.{gone.state or 'silent'}",
         reason=reason,
         advice=advice,
-        evidence=tuple(
-            Evidence(gone.at, "agent", _clip(text), where.rank, where.pod, where.node) for text in gone.texts
+        evidence=(
+            *_written(gone.told),
+            *(
+                Evidence(gone.at, "agent", _clip(text), where.rank, where.pod, where.node)
+                for text in gone.texts
+            ),
         ),
         at=gone.at,
         symptoms=_symptoms(signs, ()),
@@ -170,11 +174,24 @@ def from_hang(stuck: Hang, case: CaseFile) -> Diagnosis:
         fingerprint=f"hang/{stuck.doing}",
         reason=reason,
         advice=advice,
-        evidence=tuple(
-            Evidence(case.last_step_at or stuck.at, "agent", _clip(text)) for text in stuck.texts[:_EVIDENCE]
+        evidence=(
+            *_written(stuck.told),
+            *(
+                Evidence(case.last_step_at or stuck.at, "agent", _clip(text))
+                for text in stuck.texts[:_EVIDENCE]
+            ),
         ),
         at=stuck.at,
     )
+
+
+def _written(told: Iterable[Seen]) -> Iterable[Evidence]:
+    """What somebody wrote down of a silent rank."""
+    for seen in told:
+        text = _clip(str(seen.data.get("text") or seen.kind.replace("_", " ")))
+        yield Evidence(
+            seen.at, "agent", text, seen.rank, seen.pod or None, seen.node or None, **origin_of(seen)
+        )
 
 
 def _evidence(signs: Iterable[Sign], limit: int) -> tuple[Evidence, ...]:
@@ -183,7 +200,16 @@ def _evidence(signs: Iterable[Sign], limit: int) -> tuple[Evidence, ...]:
     for sign in signs:
         chosen.setdefault((re.sub(r"\d+", "#", sign.text), sign.rank, sign.node), sign)
     return tuple(
-        Evidence(sign.at, _source(sign), _clip(sign.text), sign.rank, sign.pod, sign.node or None)
+        Evidence(
+            sign.at,
+            _source(sign),
+            _clip(sign.text),
+            sign.rank,
+            sign.pod,
+            sign.node or None,
+            sign.file,
+            sign.line_no,
+        )
         for sign in list(chosen.values())[:limit]
     )
 

@@ -2,7 +2,7 @@
 
 from agent.signatures import Role, Trigger
 from master.casefile import CaseFile, Cause, PodView, Seen, Source
-from master.diagnosis.signs import Sign
+from master.diagnosis.signs import Sign, origin_of
 from master.diagnosis.world import World
 
 _MEANING = {
@@ -50,6 +50,7 @@ def _sign(seen: Seen, world: World) -> Sign:
         hardware=seen.kind == "node_lost",
         retryable=not own_fault,
         captured={key: str(seen.data[key]) for key in ("reason", "by") if seen.data.get(key)},
+        **origin_of(seen),
     )
 
 

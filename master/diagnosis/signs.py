@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from agent.signatures import Isolate, Match, Role, Scanner, Trigger, signature
 from agent.wire import Kind
@@ -32,6 +33,8 @@ class Sign:
     retryable: bool = True
     isolate: Isolate = Isolate.NEVER
     captured: dict[str, str] = field(default_factory=dict)
+    file: str | None = None
+    line_no: int | None = None
 
     @property
     def trusted(self) -> bool:
@@ -107,7 +110,17 @@ def _sign(seen: Seen, world: World, match: Match) -> Sign | None:
         retryable=known.retryable if known else True,
         isolate=known.isolate if known else Isolate.NEVER,
         captured=match.captured,
+        **origin_of(seen),
     )
+
+
+def origin_of(seen: Seen) -> dict[str, Any]:
+    """File and number of the line, after the fact."""
+    file, number = seen.data.get("file"), seen.data.get("line_no")
+    return {
+        "file": file if isinstance(file, str) else None,
+        "line_no": number if isinstance(number, int) else None,
+    }
 
 
 def _cause(name: str) -> Cause | None:

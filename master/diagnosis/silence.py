@@ -30,6 +30,7 @@ class Silence:
     texts: tuple[str, ...]
     confidence: float
     hardware: bool = False
+    told: tuple[Seen, ...] = ()  # after the fact: who wrote it down
 
 
 def silence(case: CaseFile, ends: list[End], world: World, now: datetime) -> Silence | None:
@@ -102,17 +103,24 @@ def _told(case: CaseFile, world: World) -> Silence | None:
     ranks = {seen.rank for seen in missing if seen.rank is not None}
     nodes = {seen.node for seen in missing}
     whole = len(nodes) == 1 and len(world.nodes) > 1 and ranks >= set(world.ranks_on(next(iter(nodes))))
-    texts = tuple(str(seen.data.get("text", "heartbeat missing")) for seen in missing[:5])
+    told = tuple(missing[:5])
     if whole and len(ranks) > 1:
         where = of_node(nodes.pop(), world)
         return Silence(
-            FaultClass.POD_LOST, Cause.NODE_DOWN, where, missing[0].at, "", texts, 0.6, hardware=True
+            FaultClass.POD_LOST, Cause.NODE_DOWN, where, missing[0].at, "", (), 0.6, hardware=True, told=told
         )
     culprit = of_ranks(ranks, world) if ranks else of_node(missing[0].node, world)
     state = next((str(seen.data["state"]) for seen in missing if seen.data.get("state")), "")
     confidence = 0.85 if state in _STOPPED else 0.7
     return Silence(
-        FaultClass.HEARTBEAT_LOST, Cause.HEARTBEAT_LOST, culprit, missing[0].at, state, texts, confidence
+        FaultClass.HEARTBEAT_LOST,
+        Cause.HEARTBEAT_LOST,
+        culprit,
+        missing[0].at,
+        state,
+        (),
+        confidence,
+        told=told,
     )
 
 

@@ -93,7 +93,7 @@ REFUSED = {
     "no log": ("{}", '"log" must be a list'),
     "a list": ("[]", '"log" must be a list'),
     "a line that is none": ('{"log": [7]}', "log[0]: must be an object"),
-    "a line without a time": ('{"log": [{"line": "x"}]}', "log[0]: t"),
+    "a line without a time": ('{"log": [{"line": "x"}]}', 'log[0]: "t"'),
     "a rank that is none": ('{"log": [{"t": "2026-01-12T03:00:00Z", "line": "x", "rank": -1}]}', '"rank"'),
     "no text": ('{"log": [{"t": "2026-01-12T03:00:00Z"}]}', '"line" must be a text'),
     "a node without a name": ('{"log": [], "world": {"nodes": [{}]}}', 'world.nodes[0]: must be an object'),
@@ -118,9 +118,9 @@ def test_files_named_by_rank_and_node(tmp_path: Path) -> None:
     (tmp_path / "rank1.log").write_text(
         "step 1 | loss 2\nTraceback (most recent call last):\nKeyError: 'x'\n"
     )
-    ((name, bundle),) = read_paths([tmp_path])
+    (bundle,) = read_paths([tmp_path])
     (fault,) = answer(bundle)["faults"]
-    assert (name, fault["cause"], fault["culprit"]["rank"]) == ("logs", "user_code_error", 1)
+    assert (fault["cause"], fault["culprit"]["rank"]) == ("user_code_error", 1)
     assert (Path(fault["evidence"][0]["file"]).name, fault["evidence"][0]["line_no"]) == ("rank1.log", 3)
 
 
@@ -128,7 +128,7 @@ def test_a_kernel_log_of_a_node(tmp_path: Path) -> None:
     (tmp_path / "node-b7_dmesg.log").write_text(
         "[1.2] NVRM: Xid (PCI:0000:9d:00): 48, pid=7, name=python, DBE\n"
     )
-    ((_, bundle),) = read_paths([tmp_path / "node-b7_dmesg.log"])
+    (bundle,) = read_paths([tmp_path / "node-b7_dmesg.log"])
     (fault,) = answer(bundle)["faults"]
     assert (fault["cause"], fault["culprit"]["node"]) == ("gpu_hardware", "b7_dmesg")
 
@@ -136,7 +136,7 @@ def test_a_kernel_log_of_a_node(tmp_path: Path) -> None:
 def test_a_jsonl_holds_one_bundle_a_line(tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text('{"log": []}\n\n{"log": []}\n')
-    assert [name for name, _ in read_paths([path])] == [f"{path}:1", f"{path}:3"]
+    assert len(list(read_paths([path]))) == 2
 
 
 def test_a_missing_path_is_named(tmp_path: Path) -> None:
