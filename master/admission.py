@@ -144,7 +144,11 @@ def _fault_tolerance(body: CreateJob, envs: Mapping[str, str], found: Findings) 
         found.refuse(name, message)
         given = Given()
     if given.settings and not enabled:
-        found.warn("faultTolerance", "is off, so its settings have no effect; set faultTolerance to true")
+        found.warn(
+            "faultTolerance",
+            "is off: faults are only told, with what would have been done by these settings; "
+            "set it to true to have it done",
+        )
     return effective(given, enabled=enabled)
 
 

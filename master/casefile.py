@@ -237,3 +237,4 @@ class Decision:
     counts_as: str = "restart"  # restart | unconditional | free: which budget pays
     backoff: timedelta = timedelta(0)
     mode: str = "default"
+    would: "Decision | None" = None  # of a job without fault tolerance: what would have been done

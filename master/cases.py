@@ -7,7 +7,18 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.wire import Kind
-from master.casefile import Action, CaseFile, History, Past, PodView, RankView, Seen, Source
+from master.casefile import (
+    Action,
+    CaseFile,
+    Diagnosis,
+    FaultClass,
+    History,
+    Past,
+    PodView,
+    RankView,
+    Seen,
+    Source,
+)
 from master.evidence import HEARTBEAT_WINDOW
 from master.faultargs import FaultTolerance
 from master.jobspec import JobSpec
@@ -16,6 +27,7 @@ from master.model import FaultEventRow, Job, ObservationRow, Pod, Run
 from master.runs import ranks
 
 NODE_ROWS = 500
+STANDS_STILL = (FaultClass.HANG, FaultClass.HEARTBEAT_LOST)
 LATE = timedelta(seconds=60)  # a node's word that came too late for the run before counts for this one
 
 
@@ -59,10 +71,17 @@ def history(session: Session, job: Job, run: Run) -> History:
     return History(job.restarts_used, job.unconditional_used, run.started_at, run.last_step, past)
 
 
-def fingerprints(session: Session, job: Job, run: Run) -> set[str]:
-    """Of the faults of this very run that were recorded already."""
-    rows = select(FaultEventRow.fingerprint).where(FaultEventRow.job_id == job.id, FaultEventRow.run == run.n)
-    return set(session.scalars(rows))
+def is_told(session: Session, job: Job, run: Run, diagnosis: Diagnosis) -> bool:
+    """Whether this very run has an event of the same fault that is not over; a standstill is one fault,
+    whatever it looks like later."""
+    rows = select(FaultEventRow).where(
+        FaultEventRow.job_id == job.id, FaultEventRow.run == run.n, FaultEventRow.recovered_at.is_(None)
+    )
+    stands_still = diagnosis.fault_class in STANDS_STILL
+    return any(
+        event.fingerprint == diagnosis.fingerprint or (stands_still and event.fault_class in STANDS_STILL)
+        for event in session.scalars(rows)
+    )
 
 
 def _rows(session: Session, job: Job, run: Run, nodes: Iterable[str]) -> list[ObservationRow]:

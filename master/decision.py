@@ -46,9 +46,11 @@ def budget_after_progress(
 
 
 def decide(diagnosis: Diagnosis, policy: Policy, history: History, pool: PoolView, now: datetime) -> Decision:
-    """Restart (elsewhere, after a while), give up, or nothing."""
+    """Restart (elsewhere, after a while), give up, or nothing. Without fault tolerance nothing is touched,
+    and it is said what would have been done."""
     if not policy.enabled:
-        return _without_fault_tolerance(diagnosis)
+        would = decide(diagnosis, replace(policy, enabled=True), history, pool, now)
+        return _without_fault_tolerance(diagnosis, would)
     isolate, aside = _isolation(diagnosis, pool)
     if diagnosis.free and diagnosis.retryable:
         return _restart(diagnosis, policy, history, now, counts_as="free")
@@ -106,18 +108,25 @@ def _isolation(diagnosis: Diagnosis, pool: PoolView) -> tuple[tuple[str, ...], d
     return (node,), {"zh": f"；隔离节点 {node}", "en": f"; node {node} is isolated"}
 
 
-def _without_fault_tolerance(diagnosis: Diagnosis) -> Decision:
+def _without_fault_tolerance(diagnosis: Diagnosis, would: Decision) -> Decision:
     if diagnosis.fault_class in _ENDS_THE_JOB:
-        return Decision(
-            Action.FAIL_JOB,
-            {"zh": "任务未开启容错，按失败结束", "en": "fault tolerance is off for this job, so it fails"},
-            budget_left=0,
-        )
-    return Decision(
-        Action.NONE,
-        {"zh": "任务未开启容错，仅告警", "en": "fault tolerance is off for this job: told, not acted upon"},
-        budget_left=0,
-    )
+        action = Action.FAIL_JOB
+        zh, en = "任务未开启容错，按失败结束", "fault tolerance is off for this job, so it fails"
+    else:
+        action = Action.NONE
+        zh, en = "任务未开启容错，仅告警", "fault tolerance is off for this job: told, not acted upon"
+    would_zh, would_en = _would(would)
+    why = {"zh": f"{zh}；若已开启，{would_zh}", "en": f"{en}; with it on, {would_en}"}
+    return Decision(action, why, budget_left=0, would=would)
+
+
+def _would(would: Decision) -> tuple[str, str]:
+    """In half a sentence what would have been done; its own reasons stand beside it."""
+    nodes = ", ".join(would.isolate_nodes)
+    zh_node, en_node = (f"并隔离节点 {nodes}", f" and node {nodes} isolated") if nodes else ("", "")
+    if would.action is Action.FAIL_JOB:
+        return f"同样会结束任务{zh_node}", f"it would have been stopped all the same{en_node}"
+    return f"将重启任务{zh_node}", f"it would have been restarted{en_node}"
 
 
 def _restart(

@@ -62,11 +62,18 @@ def event_document(event: FaultEventRow, language: str | None = None) -> dict[st
         "reason": _said(event.reason, language), "advice": _said(event.advice, language),
         "culprit": event.culprit, "confidence": event.confidence, "hardware": event.hardware,
         "retryable": event.retryable, "step": event.step, "evidence": event.evidence,
-        "decision": {**event.decision, "why": _said(event.decision["why"], language)},
+        "decision": _decision(event.decision, language),
         "detected_at": rfc3339(event.detected_at), "decided_at": rfc3339(event.decided_at),
         "recovered_at": rfc3339(event.recovered_at) if event.recovered_at else None,
         "steps_lost": event.steps_lost, "downtime_s": event.downtime_s,
     }  # fmt: skip
+
+
+def _decision(decision: Mapping[str, Any], language: str | None) -> dict[str, Any]:
+    """`would`: of a job without fault tolerance, what would have been done."""
+    would = decision.get("would")
+    would = {**would, "why": _said(would["why"], language)} if would else None
+    return {**decision, "why": _said(decision["why"], language), "would": would}
 
 
 def node_document(node: Node, signals: Sequence[NodeSignal] = ()) -> dict[str, Any]:

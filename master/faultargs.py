@@ -65,7 +65,7 @@ class FaultTolerance:
     @property
     def hang(self) -> HangSettings:
         return HangSettings(
-            enabled=self.enabled and self.enable_hang_detection,
+            enabled=self.enable_hang_detection,  # without fault tolerance a hang is told, not acted upon
             log_timeout=timedelta(minutes=self.hang_detection_log_timeout_minutes),
             startup_toleration=timedelta(minutes=self.hang_detection_startup_toleration_minutes),
             stack_timeout=timedelta(minutes=self.hang_detection_stack_timeout_minutes),

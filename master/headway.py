@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from master import news, steps
 from master.casefile import Action
+from master.cases import STANDS_STILL
 from master.decision import Budget, budget_after_progress
 from master.faultargs import FaultTolerance
 from master.hands import Hands
@@ -30,6 +31,7 @@ class Look:
     pods: Sequence[Pod]
     open_events: Sequence[FaultEventRow]  # of earlier runs, not recovered from yet
     best_step: int | None  # of all earlier runs
+    stood_still: Sequence[FaultEventRow] = ()  # of this run, only told of, and training goes on again
 
     @property
     def all_run(self) -> bool:
@@ -65,7 +67,18 @@ def read(session: Session, job: Job, run: Run, pods: Sequence[Pod]) -> Look:
     )
     best = select(func.max(Run.last_step)).where(Run.job_id == job.id, Run.n < run.n)
     still_open = [event for event in session.scalars(events) if event.decision["action"] in RESTARTS]
-    return Look(job, run, pods, still_open, session.scalar(best))
+    return Look(job, run, pods, still_open, session.scalar(best), _stood_still(session, job, run))
+
+
+def _stood_still(session: Session, job: Job, run: Run) -> list[FaultEventRow]:
+    """What was told of a standstill that nobody acted upon, and is over: a step was made since."""
+    if run.last_step_at is None or FaultTolerance.of(job.fault_tolerance).enabled:
+        return []
+    events = select(FaultEventRow).where(
+        FaultEventRow.job_id == job.id, FaultEventRow.run == run.n, FaultEventRow.recovered_at.is_(None),
+        FaultEventRow.fault_class.in_(STANDS_STILL), FaultEventRow.decided_at < run.last_step_at,
+    )  # fmt: skip
+    return [event for event in session.scalars(events) if event.decision["action"] == Action.NONE]
 
 
 def note(hands: Hands, look: Look, now: datetime) -> bool:
@@ -80,6 +93,8 @@ def note(hands: Hands, look: Look, now: datetime) -> bool:
             return True
         if news_of["recovered"]:
             _recover(session, job, run, look, now)
+        if news_of["goes_on"]:
+            _go_on(session, job, run, look, now)
         if news_of["running"]:
             _start(session, job, run, now)
         if news_of["budget"]:
@@ -104,6 +119,7 @@ def _news(look: Look, now: datetime) -> Mapping[str, bool]:
     goes = look.is_running() and (recovered or not look.open_events)
     return {
         "recovered": recovered,
+        "goes_on": bool(look.stood_still),
         "running": goes and (job.started_at is None or (waits and status != JobStatus.ABNORMAL)),
         "budget": used != after,
         "succeeded": look.all_succeeded,
@@ -131,6 +147,17 @@ def _recover(session: Session, job: Job, run: Run, look: Look, now: datetime) ->
         if broken.last_step is not None and run.first_step is not None:
             event.steps_lost = max(0, broken.last_step - run.first_step + 1)
         news.tell_recovered(session, job, event, now)
+
+
+def _go_on(session: Session, job: Job, run: Run, look: Look, now: datetime) -> None:
+    """A job that is only watched makes steps again by itself."""
+    at = run.last_step_at or now
+    for known in look.stood_still:
+        event = session.get_one(FaultEventRow, known.id, with_for_update=True)
+        event.recovered_at = at
+        event.downtime_s = round(max(0.0, (at - event.time).total_seconds()), 3)
+        news.tell_recovered(session, job, event, now)
+    job.reason = ""
 
 
 def _budget(look: Look, now: datetime) -> tuple[Budget, Budget]:

@@ -69,12 +69,20 @@ def _event(
         decision={
             "action": decision.action, "mode": decision.mode, "isolate_nodes": isolated,
             "restart_no": decision.restart_no, "budget_left": decision.budget_left, "why": decision.why,
+            "would": _would(decision.would),
         },
         detected_at=_detected_at(session, job, run, diagnosis, now), decided_at=now,
     )  # fmt: skip
     session.add(event)
     session.flush()
     return event
+
+
+def _would(decision: Decision | None) -> dict[str, object] | None:
+    """What would have been done with fault tolerance on; None: it is on."""
+    if decision is None:
+        return None
+    return {"action": decision.action, "isolate_nodes": list(decision.isolate_nodes), "why": decision.why}
 
 
 def _shown(evidence: Evidence) -> dict[str, object]:

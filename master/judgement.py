@@ -35,10 +35,10 @@ def judge(hands: Hands, job: Job, run: Run, case: CaseFile, now: datetime) -> Fa
         return None
     with hands.store.read() as session:
         past = cases.history(session, job, run)
-        known = cases.fingerprints(session, job, run)
+        told = cases.is_told(session, job, run, verdict)
         pool = pools.view(session, job.pool)
     decision = decide(verdict, FaultTolerance.of(job.fault_tolerance).policy, past, pool, now)
-    if decision.action is Action.NONE and verdict.fingerprint in known:
+    if decision.action is Action.NONE and told:
         # A fault that the job lives with is told once, not with each of its lines.
         hands.passed_over[job.id, run.n] = now
         return None

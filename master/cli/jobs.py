@@ -11,7 +11,7 @@ from master.cli.errors import FAILED, CommandError, one_line
 from master.cli.jobflags import JobFlags
 from master.cli.jobspec import job_body
 from master.cli.output import count, field, moment, note, print_facts, print_items, print_json, say, time_of
-from master.cli.timeline import print_timeline
+from master.cli.timeline import action_of, print_timeline
 
 app = group("Jobs: submit, watch, stop.")
 
@@ -35,7 +35,7 @@ EVENT_COLUMNS = {
     "CAUSE": field("cause"),
     "RANK": lambda event: (event.get("culprit") or {}).get("rank"),
     "NODE": lambda event: (event.get("culprit") or {}).get("node"),
-    "ACTION": lambda event: (event.get("decision") or {}).get("action"),
+    "ACTION": action_of,
     "REASON": field("reason"),
 }
 

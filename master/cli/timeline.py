@@ -39,8 +39,16 @@ def _fault(fault: Mapping[str, Any]) -> list[Any]:
     after = [_after(fault, name) for name in ("detected_at", "decided_at", "recovered_at")]
     return [
         moment(fault["time"]), fault["run"], fault["fault_class"], fault["cause"], ", ".join(named),
-        fault["decision"]["action"], *after, fault["steps_lost"],
+        action_of(fault), *after, fault["steps_lost"],
     ]  # fmt: skip
+
+
+def action_of(event: Mapping[str, Any]) -> str:
+    """What was done; of a job without fault tolerance also what would have been."""
+    decision = event.get("decision") or {}
+    would = (decision.get("would") or {}).get("action")
+    done = str(decision.get("action") or "-")
+    return f"{done} (would: {would})" if would and would != done else done
 
 
 def _after(fault: Mapping[str, Any], name: str) -> str:

@@ -107,6 +107,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "told_nobody": ("nobody: no rule asks for it", "无：没有规则要求通知"),
     "restarts_left": ("restarts left", "剩余重启次数"),
     "steps_lost": ("steps lost", "回退步数"),
+    "would": ("fault tolerance is off; with it on:", "未开启容错；若已开启："),
     "isolated_nodes": ("isolated", "隔离节点"),
     "phase_detect": ("detected", "发现"),
     "phase_decide": ("decided", "决策"),

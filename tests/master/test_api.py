@@ -227,7 +227,7 @@ def test_events_and_timeline_of_a_fault(admin: TestClient, world: World) -> None
         "steps_lost", "downtime_s",
     }  # fmt: skip
     assert set(event["decision"]) == {
-        "action", "mode", "isolate_nodes", "restart_no", "budget_left", "why",
+        "action", "mode", "isolate_nodes", "restart_no", "budget_left", "why", "would",
     }  # fmt: skip
     assert isinstance(event["reason"], str)
     english = admin.get(f"/jobs/{job_id}/events?language=en").json()["items"][0]

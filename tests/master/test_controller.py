@@ -357,6 +357,21 @@ def test_a_hang_is_confirmed_by_stacks_and_the_odd_rank_is_named(world: World) -
     assert world.told()[-1][1] == "resolved"
 
 
+def test_a_hang_of_a_job_that_is_only_watched_is_told_and_nothing_is_touched(world: World) -> None:
+    job_id = world.submit(**TWO, faultToleranceArgs="--enable-hang-detection=true")
+    world.train(job_id, 1, 20)
+    stand_still(world, job_id, 60, state="R")
+    [event] = world.events(job_id)
+    assert (event.fault_class, event.decision["action"]) == ("hang", "none")
+    assert event.decision["would"]["action"] == "restart_job"
+    assert "with it on, it would have been restarted" in event.decision["why"]["en"]
+    assert (world.job(job_id).run, world.told()[-1]) == (0, ("jobHang", "firing"))
+    assert all(pod.ended_at is None for pod in world.pods(job_id))
+    world.train(job_id, 21, 23)
+    assert world.told()[-1][1] == "resolved"
+    assert (world.events(job_id)[0].recovered_at is not None, world.job(job_id).status) == (True, "Running")
+
+
 def test_a_job_is_abnormal_while_its_silence_is_looked_into_and_running_when_it_was_nothing(
     world: World,
 ) -> None:

@@ -195,7 +195,7 @@ SENTENCES = {
         KILLED,
         FRESH,
         replace(POLICY, enabled=False),
-        "fault tolerance is off for this job, so it fails",
+        "fault tolerance is off for this job, so it fails; with it on, it would have been restarted",
     ),
 }
 
@@ -266,3 +266,15 @@ def test_every_cause_and_class_is_decided() -> None:
         for fault_class in FaultClass:
             found = decided(replace(KILLED, cause=cause, fault_class=fault_class, culprit=Culprit()))
             assert set(found.why) == {"zh", "en"}
+
+
+def test_without_fault_tolerance_it_is_said_what_would_have_been_done() -> None:
+    off = replace(POLICY, enabled=False)
+    assert decided(XID, policy=off).would == decided(XID)
+    assert decided(XID, policy=off).isolate_nodes == ()
+    assert (
+        decided(XID, policy=off).why["en"].endswith("it would have been restarted and node node-b isolated")
+    )
+    assert decided(XID, policy=off).why["zh"].endswith("若已开启，将重启任务并隔离节点 node-b")
+    assert decided(USER_ERROR, policy=off).why["en"].endswith("it would have been stopped all the same")
+    assert decided(XID).would is None

@@ -242,6 +242,7 @@ def test_config_refused(given: dict[str, Any], field: str) -> None:
     assert caught.value.field == f"faultToleranceConfig.{field}"
 
 
-def test_hang_settings_are_off_without_fault_tolerance() -> None:
-    assert not effective(parse(HANG), enabled=False).hang.enabled
+def test_a_hang_is_looked_for_without_fault_tolerance_too_if_asked_for() -> None:
+    assert effective(parse(HANG), enabled=False).hang.enabled
+    assert not effective(parse(""), enabled=False).hang.enabled
     assert effective(parse(HANG), enabled=True).hang.enabled
