@@ -145,6 +145,8 @@ def _origin(line: Line) -> dict[str, Any]:
 def _from_words(line: Line, told: Told, source: Source) -> Seen:
     data = {"text": line.text, **told.data, **_origin(line)}
     source = Source.NODE if told.kind == Kind.KERNEL_LINE else source
+    if told.data.get("whole_job"):
+        return Seen(line.at, told.kind, source, "", None, None, data)
     return Seen(line.at, told.kind, source, line.node, line.node or None, line.rank, data)
 
 

@@ -10,16 +10,21 @@ from agent.wire import Kind
 _POD = re.compile(r"\bpod[/ ]([a-z0-9][\w.-]*)")
 # Evicted for what the pod itself used, not for a neighbour or the node (kubelet's eviction message).
 _OWN_USE = re.compile(
-    r"(?i)was using \S+, (?:which exceeds its )?request|exceeds? (?:its|the|local) .*(?:limit|request)|"
+    r"(?i)which exceeds its request|exceed(?:s|ed)? (?:its|the|local) .*(?:limit|request)|"
     r"has larger consumption|Usage of EmptyDir volume"
 )
+_USING = re.compile(r"was using (\d+(?:\.\d+)?)([a-zA-Z]*), request is (\d+(?:\.\d+)?)([a-zA-Z]*)")
+_UNITS = {unit: 1024 ** (at // 2 + 1) if unit.endswith("i") else 1000 ** (at // 2 + 1)
+          for at, unit in enumerate(("Ki", "k", "Mi", "M", "Gi", "G", "Ti", "T"))}  # fmt: skip
+# Kueue and Volcano move a whole job at once: no pod of it is at fault.
+_WHOLE_JOB = re.compile(r"\b(?:workload|podgroup|pytorchjob|jobset|vcjob)/")
 _ACTOR = re.compile(r"\buser=(\S+)|\bby user[= ](\S+)|deleted by (\S+)")
 _PLATFORM = {
     "job_succeeded": r"\b(?:job|pytorchjob|jobset|mpijob)\b.*\b(?:Succeeded|Completed?)\b",
     "pod_completed": r"reason=Completed\b|terminated.*exitCode=0\b|exit ?code[=: ]0\b",
-    "pod_preempted": r"\bpreempt(?:ed|ing|ion)\b",
+    "pod_preempted": r"\bpreempt(?:ed|ing|ion)?\b",
     "pod_evicted": r"\bEvict(?:ed|ing|ion)\b|low on resource:|TaintManagerEviction",
-    "pod_oom_killed": r"OOMKill|out of memory: Kill",
+    "pod_oom_killed": r"OOMKilled",
     "node_lost": (
         r"Ready=(?:Unknown|False)|NodeNotReady|NodeStatusUnknown|Kubelet stopped posting|"
         r"node\.kubernetes\.io/(?:unreachable|not-ready)|\bnode\b.*\b(?:is down|unreachable|rebooted)\b"
@@ -39,6 +44,8 @@ _EXIT = re.compile(r"(?i)(?:exit(?:ed)?(?: with)?[ _]?code[=: ]|exitCode=|Error 
 _MISSING = re.compile(r"(?i)heartbeat (?:missing|lost|overdue|timed? ?out)|no heartbeat")
 _BEAT = re.compile(r"(?i)heartbeat ok")
 _BLOCKED = re.compile(r"(?i)(?:blocked|waiting) in (\w+)")
+_EVENT = re.compile(r"^(?:Normal|Warning) \w+ \S+ ")
+_CUSTOM = re.compile(r"custom (?:log )?pattern(?: matched)?: [\"'](?P<pattern>.+?)[\"'](?: |$)")
 _STATE = re.compile(r"(?:process )?state[ =:]+([RSDTZX])\b")
 _STANDS = re.compile(
     r"(?i)no (?:new )?(?:training )?(?:progress|iteration|step|log)\b.*?\bfor (\d+) ?s|stalled for (\d+)"
@@ -66,12 +73,17 @@ def platform_words(text: str) -> Told | None:
             return Told(kind, _details(kind, text), pod)
     if found := _EXIT.search(text):
         return Told("pod_exited", {"exit_code": int(found[1]), "signal": None}, pod)
-    match = _SCANNER.scan(text, "kernel")  # node-problem-detector repeats kernel lines as events
+    return _machine_words(text, pod) or (Told("pod_seen", {}, pod) if pod else None)
+
+
+def _machine_words(text: str, pod: str | None) -> Told | None:
+    """Node-problem-detector repeats kernel lines as events; kubelet repeats why a container did not start."""
+    kind, match = Kind.KERNEL_LINE, _SCANNER.scan(_EVENT.sub("", text), "kernel")
     if match is None:
-        return Told("pod_seen", {}, pod) if pod else None
-    return Told(
-        Kind.KERNEL_LINE, {"signature": match.signature, "captured": match.captured, "line": text}, pod
-    )
+        kind, match = Kind.LOG_MATCH, _SCANNER.scan(text)
+    if match is None or (kind is Kind.LOG_MATCH and not match.signature.startswith("cuda.container")):
+        return None
+    return Told(kind, {"signature": match.signature, "captured": match.captured, "line": text}, pod)
 
 
 def _details(kind: str, text: str) -> dict[str, Any]:
@@ -79,16 +91,33 @@ def _details(kind: str, text: str) -> dict[str, Any]:
     if found := _DETAIL.search(text):
         details["reason"] = found[1] or found[2]
     if kind == "pod_evicted":
-        details["own_fault"] = bool(_OWN_USE.search(text))
+        details["own_fault"] = bool(_OWN_USE.search(text)) or _used_more(text)
     if kind == "pod_deleted" and (found := _ACTOR.search(text)):
         details["by"] = next(name for name in found.groups() if name)
+    if kind in ("pod_preempted", "pod_evicted") and _WHOLE_JOB.search(text):
+        details["whole_job"] = True
     return details
+
+
+def _used_more(text: str) -> bool:
+    """More than was asked for: `was using 31Mi, request is 0` (kubelet's eviction message)."""
+    found = _USING.search(text)
+    if found is None:
+        return False
+    used, asked = (float(found[at]) * float(_UNITS.get(found[at + 1], 1)) for at in (1, 3))
+    return bool(used > asked)
 
 
 def probe_words(text: str) -> Told | None:
     """A line that an agent wrote of a rank or a node."""
+    if found := _CUSTOM.search(text):
+        data = {"signature": "custom", "captured": {"pattern": found["pattern"]}, "line": text}
+        return Told(Kind.LOG_MATCH, {**data, "whole_job": True})  # whoever prints it need not be at fault
     state = _STATE.search(text)
-    data: dict[str, Any] = {"state": state[1]} if state else {}
+    return _beat_words(text, {"state": state[1]} if state else {})
+
+
+def _beat_words(text: str, data: dict[str, Any]) -> Told | None:
     if _MISSING.search(text):
         return Told("heartbeat_missing", data)
     if found := _STACK.search(text):
@@ -97,6 +126,4 @@ def probe_words(text: str) -> Told | None:
         return Told(Kind.STACKS, {"frames": [f"{found[1]} (distributed_c10d.py)"], **data})
     if found := _STANDS.search(text):
         return Told("no_progress", {"for_s": int(found[1] or found[2]), **data})
-    if _BEAT.search(text):
-        return Told("heartbeat_ok", data)
-    return None
+    return Told("heartbeat_ok", data) if _BEAT.search(text) else None

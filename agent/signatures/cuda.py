@@ -66,7 +66,7 @@ CUDA = (
     Signature(
         "cuda.env",
         r"CUDA error: (?:no kernel image is available|invalid device function|PTX).*|"
-        r".*CUDA driver version is insufficient.*",
+        r".*(?:CUDA driver version is insufficient|NVIDIA driver on your system is too old).*",
         "env_mismatch",
         Role.CULPRIT,
         "common knowledge",
@@ -99,12 +99,30 @@ CUDA = (
         isolate=Isolate.ALWAYS,
     ),
     Signature(
+        "cuda.container_start",
+        r".*(?:nvidia-container-cli: .*error|nvml error: driver (?:not loaded|/library version mismatch)).*",
+        "container_gpu_lost",
+        Role.CULPRIT,
+        "nvidia-container-toolkit: no container of that node can start",
+        hardware=True,
+        isolate=Isolate.ALWAYS,
+    ),
+    Signature(
         "cuda.container",
-        r".*Failed to initialize NVML: (?:Unknown Error|Insufficient Permissions).*|"
-        r".*nvml error: driver (?:not loaded|/library version mismatch).*",
+        r".*Failed to initialize NVML: (?:Unknown Error|Insufficient Permissions).*",
         "container_gpu_lost",
         Role.CULPRIT,
         "nvidia-container-toolkit: devices lost after systemd reload",
+    ),
+    Signature(
+        "cuda.devices_missing",
+        r".*\b(?P<seen>\d+) GPUs? \(requested \D*(?P<wanted>\d+)\).*|"
+        r".*(?i:expected) (?P<wanted_first>\d+) GPUs?,?(?: but)? (?:found|got|saw) (?:only )?"
+        r"(?P<seen_then>\d+).*",
+        "container_gpu_lost",
+        Role.EVIDENCE,
+        "device counts beside what was asked for",
+        trigger=Trigger.NEVER,
     ),
     Signature(
         "cuda.no_device",

@@ -1,5 +1,7 @@
 """Takes off what launchers, loggers and libraries write in front of a line's own words."""
 
+import contextlib
+import json
 import re
 from dataclasses import dataclass
 
@@ -27,9 +29,45 @@ _GROUP = re.compile(r"\[(?:PG [^\]]*?Rank (\d+)|Rank (\d+)|PG[^\]]*|c10d)\]:?\s*
 _GLOG = re.compile(
     r"(?P<level>[IWEF])\d{4}(?: [\d:.]+)?(?: \d+)? (?P<file>\S{1,200}?\.(?:py|cc|cpp)):\d+\]\s*"
 )
+_LEVEL = (
+    r"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|debug|info|warning|warn|error|critical|fatal)"
+)
+_DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
 _PYLOG = re.compile(
-    r"\[?(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\]?(?:\s*[:|-]\s*|\s+)"
-    r"(?:(?P<name>[a-z_][\w.]{0,120}\.[\w.]{1,80}):\s*)?"
+    # `[trainer][ERROR] - `; `trainer.loop - ERROR - `; `| ERROR    | trainer.loop:run:88 - ` (loguru)
+    rf"(?:\[[\w.]{{1,80}}\]){{1,2}}\[{_LEVEL}\]\s*(?:-\s*)?"
+    rf"|[a-z_][\w.]{{0,80}} - {_LEVEL.replace('level', 'level_then')} - "
+    rf"|\|\s*{_LEVEL.replace('level', 'level_bar')}\s*\|\s*\S{{1,160}}:\S{{1,80}}:\d+ - "
+    # `ERROR: `, `[ERROR] `, `ERROR 2026-01-12 03:00:04,1 x.py:12] `, `ERROR:root:`
+    rf"|\[?{_LEVEL.replace('level', 'level_first').replace('|debug|info|warning|warn|error|critical|fatal', '')}\]?"
+    rf"(?:\s*[:|-]\s*|\s+)(?:{_DATE}\s+)?"
+    r"(?:(?P<name>[a-z_][\w.]{0,120}\.[\w.]{1,80}):\s*|(?<=:)[a-z_]\w{0,40}:(?=\S))?"
+)
+_PLACE = re.compile(r"\[?[\w./-]{1,160}\.py:\d+\]?:?\s+|[\w./-]{1,160}\.py:\d+\]\s*")
+# Whoever collects logs writes before each line whose it is: `srun --label`, pdsh, compose, syslog.
+_LABEL = re.compile(
+    r"(?P<rank>\d{1,6}): (?=\D)"
+    r"|\[rank: (?P<lightning>\d{1,6})\]\s*"
+    r"|(?:[A-Z][a-z]{2} +\d+ [\d:]{8} )[\w.-]{1,80} [\w./-]{1,60}(?:\[\d+\])?: (?!NVRM)"
+    r"|[a-z][a-z0-9.-]{0,60}\d[a-z0-9.-]{0,40}(?:: | +\| )"
+)
+_CLOCK = re.compile(r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s+(?:- )?")
+_LOGFMT = re.compile(r'(?:time|ts)=\S+ level=(?P<level>\w+) (?:[\w.]+=\S+ )*?msg="(?P<said>(?:[^"\\]|\\.)*)"')
+_SAID = ("msg", "message", "log", "event")
+_BESIDE = frozenset(
+    (
+        "level",
+        "levelname",
+        "severity",
+        "lvl",
+        "stream",
+        "ts",
+        "time",
+        "timestamp",
+        "asctime",
+        "logger",
+        "name",
+    )
 )
 _BARE_FILE = re.compile(r"(?P<file>torch/[\w/.]{1,120}\.py):\d+\]\s*")
 # dmesg `[  812.117] `, /dev/kmsg `3,842,1843308145,-;`, journal `Jan 12 03:00:05 node-a kernel: `.
@@ -39,10 +77,12 @@ _UPTIME = re.compile(r"(?:<\d+>)?\[\s*\d+\.\d+\]\s*(?:\[[^\]]*\]\s*)?")
 _WRAPPERS = re.compile(
     r"(?:\s*what\(\):\s+"
     r"|(?:[a-zA-Z_][\w.]{0,80}\.)?(?:DistBackendError|RuntimeError|AcceleratorError): (?=\[PG |\[Rank )"
+    r"|(?:\|\s+)+(?=[A-Za-z_][\w.]{0,80}(?:Error|Exception|ExceptionGroup)\b)"  # a leaf of an exception group
     r"|Process group watchdog thread terminated with exception: "
     r"|Exception(?: \(either an error or timeout\))?: )"
 )
 _RAISED = re.compile(r"(?:[a-zA-Z_][\w.]{0,80})?(?:Error|Exception): ")
+_LEVEL_GROUPS = ("level", "level_then", "level_bar", "level_first")
 _LEVELS = {
     "WARN": "W",
     "WARNING": "W",
@@ -64,6 +104,7 @@ class Framed:
     rank: str = ""
     host: str = ""
     pid: str = ""
+    device: str = ""
 
     def said(self) -> str:
         """The body without the name of the exception that carries it."""
@@ -72,16 +113,27 @@ class Framed:
 
     def facts(self) -> dict[str, str]:
         """What the framing itself names of the writer."""
-        named = {"line_rank": self.rank, "line_host": self.host, "line_pid": self.pid}
+        named = {
+            "line_rank": self.rank,
+            "line_host": self.host,
+            "line_pid": self.pid,
+            "line_device": self.device,
+        }
         return {key: value for key, value in named.items() if value}
 
 
 def framed(line: str) -> Framed:
     """A line of a training log without its framing."""
     framing = Framed(_ANSI.sub("", line).strip() if "\x1b" in line else line.strip())
+    _structured(framing)
     _take(framing, _STAMP)
-    if found := _take(framing, _RANK) or None:
+    if found := _take(framing, _LABEL):
+        framing.rank = found["rank"] or found["lightning"] or ""
+        _take(framing, _STAMP)
+    _take(framing, _CLOCK)
+    if found := _take(framing, _RANK):
         framing.rank = found[1]
+        _take(framing, _STAMP)
     elif not _C10.match(framing.body):
         _take(framing, _TEE)
         if found := _take(framing, _RANK):
@@ -120,7 +172,7 @@ def _nccl(framing: Framed) -> bool:
     if not found:
         return False
     framing.origin, framing.level = "nccl", _LEVELS.get(found["level"], "I")
-    framing.host, framing.pid = found["host"], found["pid"]
+    framing.host, framing.pid, framing.device = found["host"], found["pid"], found["dev"]
     return True
 
 
@@ -139,9 +191,36 @@ def _logger(framing: Framed) -> bool:
         return True
     found = _take(framing, _PYLOG)
     if found:
+        named = next(found[name] for name in _LEVEL_GROUPS if found[name]).upper()
         framing.origin = "elastic" if "torch" in (found["name"] or "") else "log"
-        framing.level = _LEVELS.get(found["level"], found["level"][0])
+        framing.level = _LEVELS.get(named, named[0])
+        _take(framing, _PLACE)
     return bool(found)
+
+
+def _structured(framing: Framed) -> None:
+    """A line of JSON or logfmt: its message and level."""
+    if framing.body.startswith("{"):
+        with contextlib.suppress(ValueError, RecursionError):
+            _from_json(framing, json.loads(framing.body))
+    elif found := _LOGFMT.match(framing.body):
+        framing.body, framing.origin = found["said"].replace('\\"', '"'), "log"
+        framing.level = _level(found["level"])
+
+
+def _from_json(framing: Framed, told: object) -> None:
+    """Loggers' and container runtimes' lines; what a data set holds looks different."""
+    if not isinstance(told, dict) or not _BESIDE & told.keys():
+        return
+    said = next((told[name] for name in _SAID if isinstance(told.get(name), str)), None)
+    if said is not None:
+        level = next((told[name] for name in ("level", "levelname", "severity", "lvl") if name in told), "")
+        framing.body, framing.origin = said.strip(), "log"
+        framing.level = _level(str(level)) if level else ""
+
+
+def _level(word: str) -> str:
+    return _LEVELS.get(word.upper(), word.upper()[:1])
 
 
 def _unwrap(framing: Framed) -> None:

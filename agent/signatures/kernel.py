@@ -8,7 +8,7 @@ from agent.signatures.model import Isolate, Role, Signature, Trigger
 _PID = r"(?:pid='?(?P<pid>\d+|<unknown>)'?, )?"
 _XID = r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]+)\)[^,]*?: "
 
-_GPU = (46, 48, 61, 62, 64, 79, 94, 95, 109, 110, 119, 120, 136, 140, 143, 156, 158)
+_GPU = (46, 48, 61, 62, 64, 79, 95, 109, 110, 119, 120, 136, 140, 143, 156, 158)
 _NVLINK = (74, 155)
 _APPLICATION = (13, 31, 32, 69)  # usually the program's own: they weigh beside its CUDA error
 _AFTERMATH = (43, 44, 45)  # clean-up after another error
@@ -51,6 +51,8 @@ KERNEL = (
     *(_hard(f"xid.{code}", _xid(code), "nvlink_fabric", "Xid catalogue") for code in _NVLINK),
     *(_aside(f"xid.{code}", _xid(code), "user_code_error", "Xid catalogue") for code in _APPLICATION),
     *(_aside(f"xid.{code}", _xid(code), "", "Xid catalogue") for code in (*_AFTERMATH, *_PRECURSOR)),
+    # Contained: it ends the process that it struck, and no other (catalogue: restart the application).
+    _soft("xid.94", _xid(94), "gpu_hardware", "Xid catalogue"),
     # NVLink 5: the text says whether it is fatal (`Fatal`, `Nonfatal`).
     _hard("xid.nvlink5", rf"{_XID}(?P<code>14[4-9]|150), .*\bFatal\b.*", "nvlink_fabric", "gpud"),
     # 154 follows a primary Xid within seconds and overrides the catalogue's advice.
@@ -91,6 +93,12 @@ KERNEL = (
         r"(?i:link (?:is )?down|lost carrier|port \d+ is down|link_downed).*",
         "network_ib",
         "GCM link-flaps; lit-llama 380",
+    ),
+    _aside(
+        "link.ethernet_down",
+        r".*(?i:nic link is down|: link is down|link status definitely down|lost carrier).*",
+        "network_tcp",
+        "GCM link-flaps: warns beside lost connections",
     ),
     _aside("link.up", r".*(?i:link (?:is )?up\b|gained carrier).*", "", "GCM link-flaps"),
     Signature(

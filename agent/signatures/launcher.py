@@ -135,7 +135,7 @@ LAUNCHER = (
     Signature(
         "python.exception",
         r"(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Exit|Iteration|Fault|"
-        r"Failure))(?:: (?P<message>.*))?",
+        r"Failure|ExceptionGroup))(?:: (?P<message>.*))?",
         "user_code_error",
         Role.CULPRIT,
         "Python",

@@ -70,6 +70,15 @@ NCCL = (
         origins=_NCCL,
     ),
     Signature(
+        "nccl.ib_setup_peer",
+        r"Call to ibv_\w+ failed with (?:error )?(?P<error>.*), remote GID (?:::ffff:)?(?P<peer>[\w.:]+).*",
+        "network_ib",
+        Role.SYMPTOM,
+        "ibvwrap.cc:376: it names whom it could not reach",
+        isolate=Isolate.HOST_EVIDENCE,
+        origins=_NCCL,
+    ),
+    Signature(
         "nccl.ib_setup",
         r"Call to ibv_\w+ failed with (?:error )?(?P<error>.*)",
         "network_ib",

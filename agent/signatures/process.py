@@ -2,6 +2,8 @@
 
 from agent.signatures.model import Isolate, Role, Signature
 
+_WORKER = r"DataLoader worker \(pid(?:\(s\))? (?P<pid>\d+).*\)"
+
 PROCESS = (
     Signature(
         "shm.bus_error",
@@ -15,7 +17,7 @@ PROCESS = (
     Signature(
         "shm.full",
         r".*(?:unable to (?:mmap|open|allocate) shared memory|No space left on device.*/dev/shm|"
-        r"/dev/shm.*No space left).*",
+        r"/dev/shm.*No space left|unable to \w+(?: to)? file </torch_\S+: No space left).*",
         "shm_exhausted",
         Role.CULPRIT,
         "common knowledge",
@@ -23,7 +25,7 @@ PROCESS = (
     ),
     Signature(
         "dataloader.killed",
-        r"DataLoader worker \(pid.*\) is killed by signal: Killed.*",
+        rf"{_WORKER} is killed by signal: Killed.*",
         "host_oom",
         Role.CULPRIT,
         "piper 779: nobody else kills data loaders",
@@ -31,7 +33,7 @@ PROCESS = (
     ),
     Signature(
         "dataloader.crashed",
-        r"DataLoader worker \(pid.*\) is killed by signal: (?:Segmentation|Aborted|Floating|Illegal).*",
+        rf"{_WORKER} is killed by signal: (?:Segmentation|Aborted|Floating|Illegal).*",
         "segfault",
         Role.CULPRIT,
         "common knowledge",
@@ -39,7 +41,7 @@ PROCESS = (
     ),
     Signature(
         "dataloader.gone",
-        r"DataLoader worker \(pid.*\) exited unexpectedly.*",
+        rf"{_WORKER} exited unexpectedly.*",
         "host_oom",
         Role.CULPRIT,
         "piper 779: most often for want of memory",

@@ -29,6 +29,21 @@ RENDEZVOUS = (
         "nccl 845, 708; 82091",
     ),
     Signature(
+        "c10d.rendezvous_unresolved",
+        r".*(?:cannot be retrieved \(gai error|Temporary failure in name resolution|"
+        r"Name or service not known).*",
+        "rendezvous_failure",
+        Role.SYMPTOM,
+        "torch socket.cpp; getaddrinfo",
+    ),
+    Signature(
+        "c10d.rendezvous_clients",
+        r"(?:[\w.]+\.)?DistStoreError: (?:Timed out after \d+ seconds waiting for|wait timeout after).*",
+        "rendezvous_failure",
+        Role.SYMPTOM,
+        "TCPStore: who is missing is not said",
+    ),
+    Signature(
         "c10d.rendezvous",
         r"(?:[\w.]+\.)?Rendezvous(?:Timeout|Closed|Connection|State)?Error\b.*",
         "rendezvous_failure",

@@ -14,6 +14,23 @@ SCHEDULERS = (
         retryable=False,
     ),
     Signature(
+        "slurm.oom_task",
+        r"srun: error: (?P<at_host>[^\s:]+): tasks? (?P<ranks>[\d,]+): Out Of Memory.*",
+        "host_oom",
+        Role.CULPRIT,
+        "srun names host and task",
+        retryable=False,
+    ),
+    Signature(
+        "slurm.node_failure_on",
+        r"srun: error: Node failure on (?P<at_host>\S+).*",
+        "node_down",
+        Role.CULPRIT,
+        "srun",
+        trigger=Trigger.AT_ONCE,
+        hardware=True,
+    ),
+    Signature(
         "slurm.node_failure",
         _CANCELLED + "DUE TO NODE FAILURE.*",
         "node_down",
@@ -37,6 +54,15 @@ SCHEDULERS = (
         Role.SYMPTOM,
         "slurmstepd",
         trigger=Trigger.AT_ONCE,
+    ),
+    Signature(
+        "srun.failed",
+        r"srun: error: (?P<host>[^\s:]+): task (?P<rank>\d+): (?:Exited with exit code (?P<exitcode>\d+)|"
+        r"(?P<how>Killed|Segmentation fault|Aborted|Bus error|Floating point exception|"
+        r"Illegal instruction)).*",
+        "unknown",
+        Role.CULPRIT,
+        "srun",
     ),
     Signature(
         "mpi.failed",

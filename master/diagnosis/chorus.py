@@ -12,6 +12,8 @@ from master.diagnosis.signs import Sign
 from master.diagnosis.world import World, as_int
 
 _FIRST_WORDS = timedelta(seconds=60)
+# Nodes' clocks stand minutes apart (FAULTS 3.2): who takes part in a chorus of time-outs is asked of longer.
+_CHORUS = timedelta(minutes=15)
 _MOST = 0.75  # so large a part of all ranks must have spoken before silence says anything
 # Which of several families of symptoms tells best what happened, best first.
 _FAMILIES = (
@@ -48,6 +50,8 @@ def hearsay(signs: Sequence[Sign], world: World) -> Hearsay | None:
     early = [sign for sign in symptoms if sign.at - first <= _FIRST_WORDS]
     for cause, names in _FAMILIES:
         family = [sign for sign in early if sign.is_a(*names)]
+        if family and cause is Cause.NCCL_TIMEOUT:
+            family = [sign for sign in symptoms if sign.is_a(*names) and sign.at - first <= _CHORUS]
         if family:
             return _read(cause, family, signs, world)
     return Hearsay(Cause.UNKNOWN, Culprit(), 0.3, False, True, tuple(early))
@@ -64,14 +68,15 @@ def _read(cause: Cause, family: list[Sign], signs: Sequence[Sign], world: World)
         where = of_node(node, world) if node else Culprit()
         return Hearsay(cause, where, confidence, bool(node) and sure, True, told, "named" if node else "")
     if cause is Cause.RENDEZVOUS_FAILURE:
-        node, _ = _voted(family, world)
+        node = _not_there(signs, world) or _voted(family, world)[0]
         where = of_node(node, world) if node else Culprit()
         return Hearsay(cause, where, 0.7, False, True, told, "named" if node else "")
     if cause is Cause.NETWORK_TCP:
         node, reporters = _voted(family, world)
         where = of_node(node, world) if node else Culprit()
         confidence = 0.5 if len(reporters) > 1 else 0.4
-        return Hearsay(cause, where, confidence, False, True, told, "named" if where.node else "")
+        cut = node is not None and _is_cut_off(node, reporters, family, signs, world)
+        return Hearsay(cause, where, confidence, cut, True, told, "named" if where.node else "")
     if cause is Cause.EXTERNAL_STOP:
         return Hearsay(cause, _first_stopped(family, world), 0.6, False, True, told, "stopped")
     retryable = all(sign.retryable for sign in family)
@@ -104,6 +109,35 @@ def _voted(family: Iterable[Sign], world: World) -> tuple[str | None, set[str]]:
     if speaks and len(reporters) == 1:  # one word against the other
         return None, set()
     return node, reporters
+
+
+def _is_cut_off(
+    node: str, reporters: set[str], family: list[Sign], signs: Sequence[Sign], world: World
+) -> bool:
+    """Its own link is broken: its kernel says so, or its living ranks reach others as little as they it."""
+    if any(sign.is_a("link.ethernet_down") and sign.node == node for sign in signs):
+        return True
+    own = {
+        world.node_at(sign.captured["peer"])
+        for sign in family
+        if sign.node == node and "peer" in sign.captured
+    }
+    return len(reporters) > 1 and len(own - {None, node}) > 1
+
+
+def _not_there(signs: Sequence[Sign], world: World) -> str | None:
+    """The one node whose pod did not start, or that alone could not find or reach the meeting point."""
+    unstarted = {sign.node for sign in signs if sign.is_a("pod_not_started")}
+    if len(unstarted) == 1:
+        return unstarted.pop()
+    waited = {sign.node for sign in signs if sign.is_a("c10d.rendezvous")}
+    for names in (("c10d.rendezvous_unresolved",), ("c10d.store_unreachable",)):
+        lost = {sign.node for sign in signs if sign.is_a(*names)}
+        peers = {sign.captured.get("peer", "") for sign in signs if sign.is_a(*names)}
+        is_here = any(world.node_at(peer) for peer in peers if peer)
+        if len(lost) == 1 and waited - lost and not is_here:
+            return lost.pop()
+    return None
 
 
 def _timeout(signs: Sequence[Sign], told: tuple[Sign, ...], world: World) -> Hearsay:

@@ -1,11 +1,12 @@
 """Where a root cause sits: rank, pod, node, as far as the evidence decides and no farther."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from agent.signatures import Role
-from master.casefile import CaseFile, Culprit
+from master.casefile import CaseFile, Cause, Culprit
 from master.diagnosis.arbitration import MACHINE, PLATFORM, Root
 from master.diagnosis.exits import End
 from master.diagnosis.signs import Sign
@@ -14,13 +15,24 @@ from master.diagnosis.world import World, as_int
 _BESIDE = timedelta(seconds=60)  # a rank shows its dead GPU within so long
 _STUCK = frozenset("DTZX")
 _NAMED_GPU = re.compile(r"GPU ?(\d{1,3}) GSP")
+_ONLOOKER = re.compile(r"name=(?:nvidia-|nv-hostengine|dcgm)")  # asks all devices, belongs to no rank
+_FINGERPRINT = re.compile(
+    r"Rank (\d{1,6}) is running (?:\w+ )?collective: (\w+\(.*?)(?:, but Rank|Collectives|$)"
+)
+# What all ranks of a node share: who suffered from it first is no culprit.
+_OF_THE_NODE = (Cause.NETWORK_IB, Cause.NETWORK_TCP, Cause.NODE_DOWN)
 
 
 def locate(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: World) -> Culprit:
     """The culprit of a root cause."""
-    named = _named_ranks(root)
+    hosts = {world.node_at(sign.captured["at_host"]) for sign in root.signs if "at_host" in sign.captured}
+    named = _named_ranks(root) or _odd_device(root, world) or _odd_call(root)
     if named:
-        return of_ranks(named, world)
+        return _of_image(of_ranks(named, world), root, world)
+    if len(hosts) == 1 and (host := hosts.pop()):
+        return of_node(host, world)
+    if root.cause in _OF_THE_NODE and root.tier == MACHINE and len({*_nodes(root.signs)}) == 1:
+        return of_node(root.lead.node, world)
     if root.tier == PLATFORM:
         return _of_pod(root, world)
     machine = [sign for sign in root.signs if sign.rank is None and sign.source.value != "agent"]
@@ -53,6 +65,39 @@ def _named_ranks(root: Root) -> set[int]:
         listed = sign.captured.get("ranks") or sign.captured.get("other_rank") or ""
         named |= {rank for part in listed.split(",") if (rank := as_int(part.strip())) is not None}
     return named
+
+
+def _of_image(where: Culprit, root: Root, world: World) -> Culprit:
+    """Software comes with a pod's image: of several ranks in it none is the culprit."""
+    pod = world.pods.get(where.pod or "")
+    if root.cause is Cause.ENV_MISMATCH and pod is not None and len(pod.ranks) > 1:
+        return Culprit(None, where.pod, where.node)
+    return where
+
+
+def _odd_device(root: Root, world: World) -> set[int]:
+    """Of two ranks on one GPU, the one whose own it is not: devices of a pod carry its ranks in order."""
+    odd = set()
+    for sign in root.signs:
+        pod = world.pod_of_rank.get(sign.rank) if sign.rank is not None else None
+        device = as_int(sign.captured.get("line_device"))
+        if sign.is_a("nccl.duplicate_gpu") and pod is not None and device is not None:
+            odd |= {sign.rank} if sorted(pod.ranks).index(sign.rank or 0) != device else set()
+    return {rank for rank in odd if rank is not None} if len(odd) == 1 else set()
+
+
+def _odd_call(root: Root) -> set[int]:
+    """Ranks whose collective differs from that of most, by their own reports."""
+    calls = {
+        int(rank): call
+        for sign in root.signs
+        if sign.is_a("c10d.collective_mismatch")
+        for rank, call in _FINGERPRINT.findall(sign.text)
+    }
+    usual = Counter(calls.values()).most_common(2)
+    if len(usual) < 2 or usual[0][1] <= usual[1][1]:
+        return set()
+    return {rank for rank, call in calls.items() if call != usual[0][0]}
 
 
 def _of_pod(root: Root, world: World) -> Culprit:
@@ -116,7 +161,7 @@ def _rank_of_device(
 
 def _numbered(sign: Sign, here: Sequence[int]) -> int | None:
     """`… RPC response from GPU4 GSP!`: devices of a node carry its ranks in order where each has one."""
-    found = _NAMED_GPU.search(sign.text)
+    found = None if _ONLOOKER.search(sign.text) else _NAMED_GPU.search(sign.text)
     number = int(found[1]) if found else -1
     return here[number] if 0 <= number < len(here) and len(here) > 1 else None
 

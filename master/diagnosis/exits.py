@@ -11,9 +11,22 @@ from master.casefile import Cause, Seen, Source
 from master.diagnosis.signs import Sign, origin_of
 from master.diagnosis.world import World, as_int, captured_of
 
-LAUNCHERS = ("elastic.failed", "mpi.failed", "deepspeed.failed")  # their word on a worker's end
+LAUNCHERS = (
+    "elastic.failed",
+    "mpi.failed",
+    "deepspeed.failed",
+    "srun.failed",
+)  # their word on a worker's end
 _CRASHES = {signals.SIGSEGV, signals.SIGILL, signals.SIGFPE, signals.SIGSYS, signals.SIGTRAP}
 _STOPS = {signals.SIGTERM, signals.SIGINT, signals.SIGHUP, signals.SIGQUIT}
+_IN_WORDS = {
+    "Killed": signals.SIGKILL,
+    "Segmentation fault": signals.SIGSEGV,
+    "Aborted": signals.SIGABRT,
+    "Bus error": signals.SIGBUS,
+    "Floating point exception": signals.SIGFPE,
+    "Illegal instruction": signals.SIGILL,
+}
 # A launcher that gives up on its workers, and a pod whose main process ended, kill what is left of them.
 _CLEANUP_AFTER = timedelta(seconds=3)
 
@@ -81,6 +94,7 @@ def _end(seen: Seen, world: World) -> End | None:
 def _launcher_said(seen: Seen, world: World) -> End | None:
     captured = captured_of(seen)
     code, number = as_int(captured.get("exitcode")), as_int(captured.get("signal"))
+    number = _IN_WORDS.get(captured.get("how", ""), number)
     if not code and not number:
         return None
     rank, local = as_int(captured.get("rank")), as_int(captured.get("local_rank"))

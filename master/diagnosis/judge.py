@@ -1,11 +1,11 @@
 """The order of judgement: root causes, then silent ranks, then what victims say, then the hang."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from agent.signatures import Role, Trigger
-from master.casefile import CaseFile, Diagnosis, Want
+from master.casefile import CaseFile, Cause, Diagnosis, Want
 from master.diagnosis.arbitration import MACHINE, PLATFORM, Root, root_of
 from master.diagnosis.chorus import Hearsay, hearsay
 from master.diagnosis.culprit import locate
@@ -16,7 +16,7 @@ from master.diagnosis.platform import pod_signs
 from master.diagnosis.progress import handled, has_rhythm, survived, usual_gap
 from master.diagnosis.signs import CUSTOM, Sign, read_lines
 from master.diagnosis.silence import silence
-from master.diagnosis.world import World
+from master.diagnosis.world import World, as_int
 
 # How long other evidence is waited for, from the first sign on.
 _FOR_A_ROOT = timedelta(seconds=1)
@@ -67,7 +67,24 @@ def _scene(case: CaseFile, world: World, now: datetime) -> Scene:
     found = ends(case.seen, world)
     signs = [*(sign for sign in lines if not sign.is_a(*LAUNCHERS)), *exit_signs(found, lines)]
     signs += pod_signs(case, world)
+    signs = [_without_devices(sign, signs) for sign in signs]
     return Scene(case, world, tuple(sorted(signs, key=lambda sign: sign.at)), tuple(found), now)
+
+
+def _without_devices(sign: Sign, signs: Sequence[Sign]) -> Sign:
+    """A device that the program asks for in vain on a machine that has fewer than it should."""
+    if not sign.is_a("cuda.user") or "invalid device ordinal" not in sign.text:
+        return sign
+    if not any(one.is_a("cuda.devices_missing") and one.node == sign.node and _fewer(one) for one in signs):
+        return sign
+    return replace(sign, cause=Cause.CONTAINER_GPU_LOST, hardware=True, retryable=True, rank=None)
+
+
+def _fewer(counted: Sign) -> bool:
+    known = counted.captured
+    seen = as_int(known.get("seen") or known.get("seen_then"))
+    wanted = as_int(known.get("wanted") or known.get("wanted_first"))
+    return seen is not None and wanted is not None and seen < wanted
 
 
 def _counts(sign: Sign, scene: Scene) -> bool:
@@ -76,7 +93,7 @@ def _counts(sign: Sign, scene: Scene) -> bool:
     if sign.role is Role.EVIDENCE or sign.trigger is Trigger.NEVER:
         return False
     if sign.is_a("exit.", "pod_", "node_lost") or sign.name == CUSTOM:
-        return True
+        return not _of_another_job(sign, scene)
     if sign.trigger is Trigger.AT_ONCE:
         return sign.trusted or not survived(case, sign.at)
     writer_ended = any(end.rank == sign.rank and end.rank is not None for end in scene.ends)
@@ -85,6 +102,12 @@ def _counts(sign: Sign, scene: Scene) -> bool:
     if bool(scene.ends) or _stood_since(case, sign, scene.now):
         return True
     return case.after_the_fact and (sign.rank is not None or _others_suffer(sign, scene))
+
+
+def _of_another_job(sign: Sign, scene: Scene) -> bool:
+    """Written-down words of a pod may be of anybody's: ours would not have made steps afterwards."""
+    elsewhere = sign.is_a("pod_", "node_lost") and scene.case.after_the_fact and not scene.ends
+    return elsewhere and survived(scene.case, sign.at)
 
 
 def _others_suffer(sign: Sign, scene: Scene) -> bool:

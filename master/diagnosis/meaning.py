@@ -67,9 +67,6 @@ def _reconsidered(root: Root, signs: Sequence[Sign], case: CaseFile) -> tuple[Ro
     if lead.name == "exit.killed" and case.after_the_fact and not _kernel_heard(lead.node, signs):
         # Nobody watched that kernel: an unexplained SIGKILL is most often the OOM killer's (ColossalAI 3677).
         return _as(root, Cause.HOST_OOM, retryable=False), 0.5
-    if lead.is_a("exit.code.") and case.after_the_fact:
-        # A code that the program chose itself, and nothing in all its logs that speaks for another cause.
-        return _as(root, Cause.USER_CODE_ERROR, retryable=False), 0.35
     if lead.is_a("python.path") and _one_node_of_many(root, case):
         return _as(root, Cause.STORAGE_ERROR, retryable=True), 0.5
     if lead.is_a("cuda.illegal_access"):  # the program's or the device's; only a repeat tells

@@ -35,7 +35,8 @@ def pod_signs(case: CaseFile, world: World) -> list[Sign]:
 
 
 def _sign(seen: Seen, world: World) -> Sign:
-    pod = world.pods.get(seen.pod or "") or world.only_pod_on(seen.node)
+    whole_job = bool(seen.data.get("whole_job"))
+    pod = None if whole_job else world.pods.get(seen.pod or "") or world.only_pod_on(seen.node)
     own_fault = bool(seen.data.get("own_fault")) or seen.kind == "pod_oom_killed"
     return Sign(
         at=seen.at,

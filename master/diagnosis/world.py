@@ -46,6 +46,8 @@ class World:
             pid = as_int(seen.data.get("pid"))
             if seen.kind in (Kind.PROCESS_STARTED, Kind.PROCESS_EXITED, Kind.STACKS):
                 rank = seen.rank
+            elif str(seen.data.get("signature", "")).startswith("dataloader."):
+                pid, rank = as_int(captured_of(seen).get("pid")), seen.rank
             else:
                 pid, rank = self._launched(seen)
             if pid is not None and rank is not None:
