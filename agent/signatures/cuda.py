@@ -13,7 +13,8 @@ CUDA = (
     ),
     Signature(
         "benign.handled",
-        r".*(?:\(caught by|\bretrying\b|will retry|falling back).*",
+        r".*(?:\(caught by|\bretrying\b|will retry|falling back|\bskipp(?:ed|ing)\b|"
+        r"\b[Ii]gnor(?:ed|ing)\b).*",
         "",
         Role.BENIGN,
         "an error that the program says it has dealt with",

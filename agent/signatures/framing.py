@@ -29,19 +29,17 @@ _GROUP = re.compile(r"\[(?:PG [^\]]*?Rank (\d+)|Rank (\d+)|PG[^\]]*|c10d)\]:?\s*
 _GLOG = re.compile(
     r"(?P<level>[IWEF])\d{4}(?: [\d:.]+)?(?: \d+)? (?P<file>\S{1,200}?\.(?:py|cc|cpp)):\d+\]\s*"
 )
-_LEVEL = (
-    r"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|debug|info|warning|warn|error|critical|fatal)"
-)
+_WORDS = "DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL"
 _DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
 _PYLOG = re.compile(
     # `[trainer][ERROR] - `; `trainer.loop - ERROR - `; `| ERROR    | trainer.loop:run:88 - ` (loguru)
-    rf"(?:\[[\w.]{{1,80}}\]){{1,2}}\[{_LEVEL}\]\s*(?:-\s*)?"
-    rf"|[a-z_][\w.]{{0,80}} - {_LEVEL.replace('level', 'level_then')} - "
-    rf"|\|\s*{_LEVEL.replace('level', 'level_bar')}\s*\|\s*\S{{1,160}}:\S{{1,80}}:\d+ - "
+    rf"(?:\[[\w.]{{1,80}}\]){{1,2}}\[(?P<level>{_WORDS})\]\s*(?:-\s*)?"
+    rf"|[a-z_][\w.]{{0,80}} - (?P<level_then>{_WORDS}) - "
+    rf"|\|\s*(?P<level_bar>{_WORDS})\s*\|\s*\S{{1,160}}:\S{{1,80}}:\d+ - "
     # `ERROR: `, `[ERROR] `, `ERROR 2026-01-12 03:00:04,1 x.py:12] `, `ERROR:root:`
-    rf"|\[?{_LEVEL.replace('level', 'level_first').replace('|debug|info|warning|warn|error|critical|fatal', '')}\]?"
+    rf"|\[?(?P<level_first>{_WORDS})\]?"
     rf"(?:\s*[:|-]\s*|\s+)(?:{_DATE}\s+)?"
-    r"(?:(?P<name>[a-z_][\w.]{0,120}\.[\w.]{1,80}):\s*|(?<=:)[a-z_]\w{0,40}:(?=\S))?"
+    r"(?:(?!\S{1,160}\.py:\d)(?P<name>[a-z_][\w.]{0,120}\.[\w.]{1,80}):\s*|(?<=:)[a-z_]\w{0,40}:(?=\S))?"
 )
 _PLACE = re.compile(r"\[?[\w./-]{1,160}\.py:\d+\]?:?\s+|[\w./-]{1,160}\.py:\d+\]\s*")
 # Whoever collects logs writes before each line whose it is: `srun --label`, pdsh, compose, syslog.
