@@ -1,6 +1,5 @@
 """The delivery log: what was told to whom, and where it was not, why; found by filters and words."""
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,9 +16,9 @@ from notifier.deliverydocuments import (
     AttemptDocument,
     DeliveryDocument,
     FullDeliveryDocument,
-    as_json,
     documents,
     full,
+    page_as_json,
 )
 from notifier.documents import Listed
 from notifier.ids import first_id
@@ -85,8 +84,7 @@ def listed(session: Session, principal: Principal, filters: Filters, ask: Ask) -
 def listed_as_json(session: Session, principal: Principal, filters: Filters, ask: Ask) -> str:
     """The same as it is answered."""
     found = rows_of(session, principal, filters, ask)
-    items = ",".join(as_json(session, found.rows))
-    return f'{{"items":[{items}],"next_cursor":{json.dumps(found.next_cursor)}}}'
+    return page_as_json(session, found.rows, found.next_cursor)
 
 
 def rows_of(session: Session, principal: Principal, filters: Filters, ask: Ask) -> Page[Row[Any]]:

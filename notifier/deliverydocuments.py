@@ -25,7 +25,8 @@ COLUMNS = (
     ROW.merged_into, ROW.is_digest, ROW.why,
 )  # fmt: skip
 _values = attrgetter(*(column.name for column in COLUMNS))
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=rfc3339)
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_MOMENTS = ("created_at", "first_attempt_at", "delivered_at", "next_attempt_at", "expires_at")
 
 
 class ErrorDocument(Document):
@@ -151,7 +152,21 @@ def documents(session: Session, rows: Sequence[Any]) -> list[DeliveryDocument]:
 
 def as_json(session: Session, rows: Sequence[Any]) -> list[str]:
     """The same documents as texts, without the detour: a page takes a third of the time."""
-    return [_JSON.encode(one) for one in _plain(session, rows)]
+    return [_JSON.encode(_written(one)) for one in _plain(session, rows)]
+
+
+def page_as_json(session: Session, rows: Sequence[Any], next_cursor: str | None) -> str:
+    """A page of them; written at once, which takes half as long."""
+    items = [_written(one) for one in _plain(session, rows)]
+    return _JSON.encode({"items": items, "next_cursor": next_cursor})
+
+
+def _written(one: dict[str, Any]) -> dict[str, Any]:
+    """Its moments as texts: the encoder's way out to Python for each of them takes twice as long."""
+    for name in _MOMENTS:
+        if one[name] is not None:
+            one[name] = rfc3339(one[name])
+    return one
 
 
 def _plain(session: Session, rows: Sequence[Any]) -> list[dict[str, Any]]:
