@@ -104,8 +104,21 @@ class House:
         with self.store.write() as session:
             session.add(Template(id=new_id("tpl", now), pool="default", text=text, created_at=now, **where))
 
-    def alert(
+    def burst(self, channel: str, *titles: str) -> list[str]:
+        """Much happened at once, each in a job of its own: all of it comes in one commit, however long that
+        takes to write."""
+        with self.store.write() as session:
+            rows = [self._alert(session, channel, job=f"j{n}", title=one) for n, one in enumerate(titles)]
+        return [delivery for (delivery,) in rows]
+
+    def alert(self, *channels: str, **what: Any) -> list[str]:
+        """Something happened and is to be told on these channels (ids); answers the deliveries."""
+        with self.store.write() as session:
+            return self._alert(session, *channels, **what)
+
+    def _alert(
         self,
+        session: Session,
         *channels: str,
         job: str | None = None,
         severity: str = "error",
@@ -114,20 +127,18 @@ class House:
         text: str = "",
         fallback: Sequence[str] = (),
     ) -> list[str]:
-        """Something happened and is to be told on these channels (ids); answers the deliveries."""
         now = utcnow()
-        with self.store.write() as session:
-            alert = Alert(
-                id=new_id("alr", now), pool="default", source="test", item="custom", items=["custom"],
-                severity=severity, status=status, title=title, body=text, labels={}, context={}, job_id=job,
-                created_at=now, last_at=now,
-            )  # fmt: skip
-            session.add(alert)
-            telling = Telling(item="custom", severity=severity, status=status, fallback=tuple(fallback))
-            told = [(known(session.get_one(Channel, one)), telling) for one in channels]
-            rows = put(session, alert, told, now)
-            self.shards += [row.shard for row in rows]
-            return [row.id for row in rows]
+        alert = Alert(
+            id=new_id("alr", now), pool="default", source="test", item="custom", items=["custom"],
+            severity=severity, status=status, title=title, body=text, labels={}, context={}, job_id=job,
+            created_at=now, last_at=now,
+        )  # fmt: skip
+        session.add(alert)
+        telling = Telling(item="custom", severity=severity, status=status, fallback=tuple(fallback))
+        told = [(known(session.get_one(Channel, one)), telling) for one in channels]
+        rows = put(session, alert, told, now)
+        self.shards += [row.shard for row in rows]
+        return [row.id for row in rows]
 
     def row(self, delivery_id: str) -> Delivery:
         with self.store.read() as session:
