@@ -26,6 +26,7 @@ from sqlalchemy import update
 from notifier.auth import NewToken, Role, create_token
 from notifier.clock import utcnow
 from notifier.model import Delivery
+from tests.conftest import wait_for
 
 if TYPE_CHECKING:
     from tests.conftest import Postgres
@@ -114,9 +115,19 @@ def asleep(pid: int) -> Iterator[None]:
     """The whole process stands still."""
     os.kill(pid, signal.SIGSTOP)
     try:
+        wait_for(lambda: _stands_still(pid))
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def _stands_still(pid: int) -> bool:
+    """The signal is not the stop: where all processors are busy its threads go on for some milliseconds, and
+    one may come to a lock, or past a fault point, meanwhile."""
+    threads = (
+        path.read_text().rpartition(")")[2].split() for path in Path(f"/proc/{pid}/task").glob("*/stat")
+    )
+    return all(state == "T" for state, *_ in threads)
 
 
 @dataclass
