@@ -20,7 +20,7 @@ from notifier.searchmodel import LATE, PLACES
 FIRST, LARGEST = 8, 2048  # blocks of a lot
 GROWS, LEAPS = 4, 256  # by how much the next one is larger; where there was nothing at all
 RARE = 4  # a lead is everywhere when it is in more than a quarter of the first blocks
-TOGETHER = 8  # stretches of all terms that are read at once: half a megabyte
+TOGETHER = 3  # stretches of two terms that are read at once: of more, each byte takes twice as long
 
 
 class Area(NamedTuple):
@@ -82,7 +82,7 @@ def lots(session: Session, terms: Iterable[bytes], bottom: int, top: int) -> Ite
     yield Lot(places, _blocks_meeting(places, first[LATE]))
     while low > bottom:
         top, size = low - 1, min(size * (GROWS if places else LEAPS), LARGEST)
-        reads: _Reads = _Apart(session)
+        reads = _Apart(session)
         if is_everywhere:
             reads, size = _Together(session, (lead, *others), (bottom, top)), LARGEST
         places, low = _led(session, reads, lead, (bottom, top), size)
@@ -107,27 +107,26 @@ class _Apart:
         return meetingreads.stretches_of(self._session, term, which)
 
 
-class _Together:
-    """Some stretches of all terms are read at once, no more than a processor has at hand."""
+class _Together(_Apart):
+    """Some stretches of the lead and the next term are read at once, no more than a processor has at hand:
+    mostly nothing is left then, or enough."""
 
     def __init__(self, session: Session, terms: Sequence[bytes], span: tuple[int, int]) -> None:
+        super().__init__(session)
         bottom, top = span[0], span[1] >> stretches.SHIFT
-        low = top - max(1, TOGETHER // len(terms)) + 1
-        self._known = meetingreads.several_stretches(session, (*terms, LATE), low, top)
+        low = top - TOGETHER + 1
+        self._known = meetingreads.several_stretches(session, (*terms[:2], LATE), low, top)
         self._low = max(bottom, low << stretches.SHIFT)
 
-    def newest(self, lead: bytes, _span: tuple[int, int], _size: int) -> tuple[Stretches, int]:
+    def newest(self, lead: bytes, span: tuple[int, int], size: int) -> tuple[Stretches, int]:  # noqa: ARG002
         return self._known[lead], self._low
 
-    def of(self, term: bytes, _which: Sequence[int]) -> Stretches:
-        return self._known[term]
-
-
-_Reads = _Apart | _Together
+    def of(self, term: bytes, which: Sequence[int]) -> Stretches:
+        return self._known[term] if term in self._known else super().of(term, which)
 
 
 def _led(
-    session: Session, reads: _Reads, lead: bytes, span: tuple[int, int], size: int
+    session: Session, reads: _Apart, lead: bytes, span: tuple[int, int], size: int
 ) -> tuple[Places, int]:
     """Where the lead stands in the newest blocks of a span, about `size` of them; and down to which block."""
     joined, low = reads.newest(lead, span, size)
@@ -151,7 +150,7 @@ def _within(area: Area, found: Set, span: tuple[int, int]) -> Set:
     return bitmaps.above(found, low * area.width) if low > 0 else found
 
 
-def _meeting(session: Session, reads: _Reads, places: Places, term: bytes) -> Places:
+def _meeting(session: Session, reads: _Apart, places: Places, term: bytes) -> Places:
     """Of these places those where a term stands too."""
     wide = [area for area in places if area.blocks > 1]
     joined = reads.of(term, [area.block >> stretches.SHIFT for area in wide])
