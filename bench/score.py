@@ -1,6 +1,6 @@
-"""Marks diagnosis on written-down cases (cases/README.md) and sets it beside two simple baselines.
+"""Marks diagnosis on written-down cases (docs/diagnosis.md) and sets it beside two simple baselines.
 
-python bench/score.py [tests/master/data/training_faults.jsonl] [--cases]
+python bench/score.py [FILE…] [--cases]
 """
 
 import argparse
@@ -13,7 +13,8 @@ from typing import Any
 
 from master.bundle import answer, from_document
 
-DEFAULT = Path(__file__).parent.parent / "tests/master/data/training_faults.jsonl"
+DATA = Path(__file__).parent.parent / "tests/master/data"
+DEFAULT = [DATA / "training_faults.jsonl", DATA / "reviewed_cases.jsonl"]
 MARKS = ("detected", "category", "culprit", "hardware", "retryable")
 Case = dict[str, Any]
 Answer = dict[str, Any] | None  # category, rank, node, hardware, retryable; None: no fault
@@ -156,11 +157,18 @@ def load(path: Path) -> list[Case]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("path", nargs="?", type=Path, default=DEFAULT)
+    parser.add_argument("paths", nargs="*", type=Path, default=DEFAULT)
     parser.add_argument("--cases", action="store_true", help="show each case that lost points")
     options = parser.parse_args()
-    cases = load(options.path)
-    print(f"{len(cases)} cases of {options.path}\n")
+    for path in options.paths:
+        show(path, with_cases=options.cases)
+
+
+def show(path: Path, *, with_cases: bool) -> None:
+    """The table of one file of cases."""
+    cases = load(path)
+    faults = sum(case["kind"] == "fault" for case in cases)
+    print(f"\n{path.name}: {faults} faults, {len(cases) - faults} harmless\n")
     print("| judge | " + " | ".join(MARKS) + " | points | false alarms | wrong names |")
     print("| --- |" + " --- |" * (len(MARKS) + 3))
     for name, judge in JUDGES.items():
@@ -168,9 +176,7 @@ def main() -> None:
         cells = [f"{found['got'][one]:g}/{found['could'][one]}" for one in MARKS]
         tail = f"{found['share']:.1%} | {found['wolf']} | {found['wrong']} |"
         print(f"| {name} | " + " | ".join(cells) + f" | {tail}")
-        if options.cases and name == "faultcast":
-            lost = found["lost"]
-    for case_id, points in lost.items() if options.cases else ():
+    for case_id, points in score(cases, ours)["lost"].items() if with_cases else ():
         print(case_id, points)
 
 

@@ -24,7 +24,7 @@ _SCANNER = Scanner()
 NodeWorld = tuple[str, str, tuple[int, ...]]  # name, address, ranks
 Mark = tuple[datetime, int | None]  # when a step was told of, and its number
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-_BEFORE = timedelta(seconds=5)
+_BEFORE = timedelta(seconds=60)  # a node's clock may be behind
 
 
 class BundleError(ValueError):
@@ -77,7 +77,7 @@ def read_seen(
 ) -> Bundle:
     """A case out of what counts in it: a pod a node. `marks`: moments and numbers of steps, oldest first.
     `span`: of the first line and the last. `addresses`: of nodes, beside those in `nodes`."""
-    counted = [one for one in seen if started_at is None or not _is_older(one, started_at)]
+    counted = _of_this_run(list(seen), started_at)
     steps = _steps(marks)
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(steps)]
     success = _success(counted, nodes)
@@ -105,9 +105,20 @@ def read_seen(
     return Bundle(case, span[1], tuple(marks))
 
 
-def _is_older(one: Seen, started_at: datetime) -> bool:
-    """What kernel and runtime said before the job began is of another time."""
-    return one.source is not Source.AGENT and one.at < started_at - _BEFORE
+def _of_this_run(seen: list[Seen], started_at: datetime | None) -> list[Seen]:
+    """Without what kernels said before the job began: it is of another time. A node whose own processes
+    spoke before that has a clock that is behind."""
+    if started_at is None:
+        return seen
+    began: dict[str, datetime] = {}
+    for one in seen:
+        if one.source is Source.AGENT:
+            began[one.node] = min(one.at, began.get(one.node, started_at))
+    return [
+        one
+        for one in seen
+        if one.source is not Source.NODE or one.at >= began.get(one.node, started_at) - _BEFORE
+    ]
 
 
 def nodes_of(lines: Iterable[Line]) -> list[NodeWorld]:

@@ -18,6 +18,7 @@ _PLATFORM_SLACK = timedelta(seconds=5)
 _SAME_MOMENT = timedelta(milliseconds=300)
 # What one node suffers, all its ranks print within so short a time; later ones follow from the first.
 _SAME_INCIDENT = timedelta(seconds=60)
+CLOCKS_APART = timedelta(minutes=5)  # so far nodes' clocks may differ (FAULTS 3.2: order is no proof)
 
 PLATFORM, MACHINE, PROCESS, UNCLEAR = range(4)
 _PLATFORM_NAMES = ("pod_", "node_lost")
@@ -67,10 +68,13 @@ def root_of(signs: Sequence[Sign]) -> Root | None:
     best = min(tier(sign) for sign in culprits)
     rivals = [sign for sign in culprits if tier(sign) == best]
     lead = _lead(rivals)
-    same = [
-        sign for sign in culprits if _tells_the_same(sign, lead) and abs(sign.at - lead.at) <= _SAME_INCIDENT
-    ]
+    same = [sign for sign in culprits if _tells_the_same(sign, lead) and _is_of_one_time(sign, lead)]
     return Root(lead, tuple(same), best)
+
+
+def _is_of_one_time(sign: Sign, lead: Sign) -> bool:
+    apart = _SAME_INCIDENT if sign.node == lead.node or lead.is_a("exit.") else CLOCKS_APART
+    return abs(sign.at - lead.at) <= apart
 
 
 def _lead(rivals: list[Sign]) -> Sign:

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from agent.signatures import Role
 from master.casefile import Cause, Culprit
+from master.diagnosis.arbitration import CLOCKS_APART
 from master.diagnosis.culprit import of_node, of_ranks
 from master.diagnosis.signs import Sign
 from master.diagnosis.world import World, as_int
@@ -47,7 +48,7 @@ def hearsay(signs: Sequence[Sign], world: World) -> Hearsay | None:
     if not symptoms:
         return None
     first = min(sign.at for sign in symptoms)
-    early = [sign for sign in symptoms if sign.at - first <= _FIRST_WORDS]
+    early = _first_words(symptoms)
     for cause, names in _FAMILIES:
         family = [sign for sign in early if sign.is_a(*names)]
         if family and cause is Cause.NCCL_TIMEOUT:
@@ -55,6 +56,19 @@ def hearsay(signs: Sequence[Sign], world: World) -> Hearsay | None:
         if family:
             return _read(cause, family, signs, world)
     return Hearsay(Cause.UNKNOWN, Culprit(), 0.3, False, True, tuple(early))
+
+
+def _first_words(symptoms: list[Sign]) -> list[Sign]:
+    """What each node said first, by its own clock."""
+    began: dict[str, datetime] = {}
+    for sign in symptoms:
+        began[sign.node] = min(sign.at, began.get(sign.node, sign.at))
+    first = min(began.values())
+    return [
+        sign
+        for sign in symptoms
+        if sign.at - began[sign.node] <= _FIRST_WORDS and began[sign.node] - first <= CLOCKS_APART
+    ]
 
 
 def _read(cause: Cause, family: list[Sign], signs: Sequence[Sign], world: World) -> Hearsay:
@@ -84,11 +98,10 @@ def _read(cause: Cause, family: list[Sign], signs: Sequence[Sign], world: World)
 
 
 def _first_stopped(family: list[Sign], world: World) -> Culprit:
-    """The signal reached one node before all others, or only one."""
-    first = min(family, key=lambda sign: sign.at)
-    others = [sign.at for sign in family if sign.node != first.node]
-    alone = not others or min(others) - first.at > timedelta(seconds=1)
-    return of_node(first.node, world) if alone and first.node else Culprit()
+    """The signal reached only one node. Of several the order is no proof: their clocks differ."""
+    nodes = {sign.node for sign in family}
+    node = nodes.pop() if len(nodes) == 1 else ""
+    return of_node(node, world) if node else Culprit()
 
 
 def _voted(family: Iterable[Sign], world: World) -> tuple[str | None, set[str]]:

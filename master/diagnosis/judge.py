@@ -25,6 +25,7 @@ _FOR_SYMPTOMS = timedelta(seconds=3)
 _FOR_THE_AGENT = timedelta(seconds=6)
 _FOR_THE_CHORUS = timedelta(seconds=5)
 _STUCK = timedelta(seconds=10)
+_BESIDE = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,18 @@ def _counts(sign: Sign, scene: Scene) -> bool:
         return not _of_another_job(sign, scene)
     if sign.trigger is Trigger.AT_ONCE:
         return sign.trusted or not survived(case, sign.at)
-    writer_ended = any(end.rank == sign.rank and end.rank is not None for end in scene.ends)
-    if not writer_ended and handled(case, sign.at):
+    if not _ended_of_it(sign, scene) and handled(case, sign.at):
         return False
     if bool(scene.ends) or _stood_since(case, sign, scene.now):
         return True
     return case.after_the_fact and (sign.rank is not None or _others_suffer(sign, scene))
+
+
+def _ended_of_it(sign: Sign, scene: Scene) -> bool:
+    """Whoever wrote it ended badly; of what a kernel says, somebody on that machine did about then."""
+    if sign.rank is not None or not sign.trusted:
+        return any(end.rank == sign.rank and end.rank is not None for end in scene.ends)
+    return any(end.node == sign.node and abs(end.at - sign.at) <= _BESIDE for end in scene.ends)
 
 
 def _of_another_job(sign: Sign, scene: Scene) -> bool:

@@ -34,7 +34,27 @@ PREFIXES = [
     "2026-01-12 03:00:04,123 ",
     "2026-01-12 03:00:04,123 - ERROR - ",
     "[rank7]: ",
+    "2026-01-12 03:00:04.123 | ERROR    | trainer.loop:run:88 - ",
+    "ERROR 2026-01-12 03:00:04,123 trainer.py:12] ",
+    "ERROR:root:",
+    "[2026-01-12 03:00:04,123][trainer][ERROR] - ",
+    "2026-01-12 03:00:04,123 - trainer - ERROR - ",
+    "[03:00:04] ",
+    "3: ",
+    "node-a01: ",
+    "worker-3  | ",
+    "[rank: 3] ",
+    "Jan 12 03:00:04 node-a python[123]: ",
+    "[default3]:[rank3]: ",
+    "    | ",
 ]
+ALSO = {
+    "cuda.env": "[rank8]: RuntimeError: The NVIDIA driver on your system is too old (found version 12020).",
+    "shm.full": "RuntimeError: unable to write to file </torch_4411_77>: No space left on device (28)",
+    "python.exception": '{"level":"error","ts":1768186804.5,"msg":"ValueError: bad batch"}',
+    "cuda.oom": '{"log":"[rank1]: CUDA out of memory. Tried\\n","stream":"stderr"}',
+    "storage.full": 'time="2026-01-12T03:00:04Z" level=error msg="write x: No space left on device"',
+}
 UNUSABLE = ["re:(", "re:a(?=b)", "re:a{1000}{1000}", "", "re:", "re:x*", "   ", "x" * 2000]
 
 
@@ -82,6 +102,22 @@ def test_device_and_process_of_an_xid() -> None:
     found = SCANNER.scan(KERNEL["xid.48"], "kernel")
     assert found is not None
     assert found.captured == {"device": "0000:4e:00", "pid": "22410"}
+
+
+@pytest.mark.parametrize(("name", "line"), ALSO.items(), ids=ALSO.keys())
+def test_other_forms_of_a_line(name: str, line: str) -> None:
+    found = SCANNER.scan(line)
+    assert found is not None
+    assert found.signature == name
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"text": "ValueError: bad batch"}', '{"level":"info","msg":"ValueError: bad batch"}',
+     "INFO:root:ValueError: bad batch", "Exception ignored in: <function f>", "KeyError: skipped a sample"],
+)  # fmt: skip
+def test_narration_and_data_mean_nothing(line: str) -> None:
+    assert SCANNER.scan(line) is None
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

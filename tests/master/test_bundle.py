@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from bench.score import JUDGES, load, score
+from bench.score import JUDGES, Case, load, score
 from master.bundle import BundleError, answer, from_document, parse, read_paths
 from master.bundlewords import platform_words, probe_words
 
-CASES = load(Path(__file__).parent / "data/training_faults.jsonl")
+DATA = Path(__file__).parent / "data"
+# Both were written by others than the rules: the shared cases, and those that were reviewed later.
+CORPORA = {name: load(DATA / f"{name}.jsonl") for name in ("training_faults", "reviewed_cases")}
 WORLD = {
     "nodes": [{"name": "node-a", "ip": "10.0.0.1", "ranks": [0, 1]}, {"name": "node-b", "ranks": [2, 3]}]
 }
@@ -24,13 +26,18 @@ def said(*lines: dict[str, Any]) -> dict[str, Any]:
     return answer(from_document({"world": WORLD, "log": list(lines)}, "case"))
 
 
+@pytest.fixture(scope="module", params=CORPORA)
+def corpus(request: pytest.FixtureRequest) -> list[Case]:
+    return CORPORA[str(request.param)]
+
+
 @pytest.fixture(scope="module")
-def marks() -> dict[str, Any]:
-    return score(CASES, JUDGES["faultcast"])
+def marks(corpus: list[Case]) -> dict[str, Any]:
+    return score(corpus, JUDGES["faultcast"])
 
 
-def test_the_shared_cases_are_told_right(marks: dict[str, Any]) -> None:
-    assert marks["share"] >= 0.95, marks["lost"]
+def test_the_cases_are_told_right(marks: dict[str, Any]) -> None:
+    assert marks["share"] >= 0.98, marks["lost"]
 
 
 def test_no_false_alarm_and_no_wrong_name(marks: dict[str, Any]) -> None:
@@ -38,8 +45,8 @@ def test_no_false_alarm_and_no_wrong_name(marks: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("baseline", ["earliest error line", "keywords"])
-def test_baselines_are_left_behind(marks: dict[str, Any], baseline: str) -> None:
-    assert score(CASES, JUDGES[baseline])["share"] < marks["share"] - 0.3
+def test_baselines_are_left_behind(corpus: list[Case], marks: dict[str, Any], baseline: str) -> None:
+    assert score(corpus, JUDGES[baseline])["share"] < marks["share"] - 0.3
 
 
 def test_the_document_has_the_fields_of_the_contract() -> None:
