@@ -23,7 +23,7 @@ _WORDS = {
         "fault": "故障",
         "also": "另有故障",
         "cause": "原因",
-        "culprit": "起因",
+        "culprit": "元凶",
         "nobody": "证据不足以指认",
         "advice": "建议",
         "action": "处理",
