@@ -49,7 +49,10 @@ def _xid(code: int) -> str:
 KERNEL = (
     *(_hard(f"xid.{code}", _xid(code), "gpu_hardware", "Xid catalogue") for code in _GPU),
     *(_hard(f"xid.{code}", _xid(code), "nvlink_fabric", "Xid catalogue") for code in _NVLINK),
-    *(_aside(f"xid.{code}", _xid(code), "user_code_error", "Xid catalogue") for code in _APPLICATION),
+    *(
+        Signature(f"xid.{code}", _xid(code), "user_code_error", Role.CULPRIT, "Xid catalogue", kernel=True)
+        for code in _APPLICATION
+    ),
     *(_aside(f"xid.{code}", _xid(code), "", "Xid catalogue") for code in (*_AFTERMATH, *_PRECURSOR)),
     # Contained: it ends the process that it struck, and no other (catalogue: restart the application).
     _soft("xid.94", _xid(94), "gpu_hardware", "Xid catalogue"),

@@ -95,7 +95,8 @@ WATCHDOG = (
     ),
     Signature(
         "c10d.nccl_config",
-        r".*(?:ncclInvalidUsage|ncclInvalidArgument|invalid usage \(run with NCCL_DEBUG).*",
+        r".*(?:ncclInvalidUsage|ncclInvalidArgument|NCCL error.*invalid (?:usage|argument)|"
+        r"invalid usage \(run with NCCL_DEBUG).*",
         "nccl_config",
         Role.CULPRIT,
         "init.cc",

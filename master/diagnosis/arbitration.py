@@ -22,7 +22,10 @@ CLOCKS_APART = timedelta(minutes=5)  # so far nodes' clocks may differ (FAULTS 3
 
 PLATFORM, MACHINE, PROCESS, UNCLEAR = range(4)
 _PLATFORM_NAMES = ("pod_", "node_lost")
-_UNCLEAR_NAMES = ("exit.code", "exit.aborted", "cuda.other", "cuda.library", "dataloader.gone", "xid.action")
+_UNCLEAR_NAMES = ("exit.code", "exit.aborted", "cuda.other", "cuda.library", "dataloader.gone", "xid.action",
+                  "nccl.cuda_")  # fmt: skip
+# What a program usually did to its device: its own words tell it better.
+_APPLICATION = ("xid.13", "xid.31", "xid.32", "xid.69")
 _OF_ONE_MACHINE = (Cause.GPU_HARDWARE, Cause.NVLINK_FABRIC)
 _GENERIC_NAMES = ("python.exception", "python.path", "exit.")
 
@@ -52,7 +55,7 @@ def tier(sign: Sign) -> int:
     """How much a culprit's sign weighs; less is more."""
     if sign.is_a(*_PLATFORM_NAMES) and not sign.is_a("pod_oom_killed"):
         return PLATFORM
-    if sign.is_a(*_UNCLEAR_NAMES):
+    if sign.is_a(*_UNCLEAR_NAMES) or sign.name in _APPLICATION:
         return UNCLEAR
     if sign.hardware or sign.is_a("memory.killed", "pod_oom_killed", "crash.kernel"):
         return MACHINE

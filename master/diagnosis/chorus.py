@@ -22,6 +22,7 @@ _FAMILIES = (
     (Cause.NETWORK_IB, ("nccl.ib_",)),
     (Cause.NCCL_TIMEOUT, ("c10d.watchdog_timeout", "gloo.timeout")),
     (Cause.RENDEZVOUS_FAILURE, ("c10d.store_unreachable", "c10d.rendezvous", "c10d.store_id")),
+    (Cause.HANG, ("c10d.hang_in_driver",)),
     (Cause.NETWORK_TCP, ("nccl.", "gloo.", "c10d.nccl_remote", "c10d.nccl_system", "c10d.store_lost",
                          "c10d.backend", "python.connection")),
     (Cause.HANG, ("c10d.hang", "c10d.heartbeat", "c10d.monitored")),
@@ -86,15 +87,37 @@ def _read(cause: Cause, family: list[Sign], signs: Sequence[Sign], world: World)
         where = of_node(node, world) if node else Culprit()
         return Hearsay(cause, where, 0.7, False, True, told, "named" if node else "")
     if cause is Cause.NETWORK_TCP:
-        node, reporters = _voted(family, world)
-        where = of_node(node, world) if node else Culprit()
-        confidence = 0.5 if len(reporters) > 1 else 0.4
-        cut = node is not None and _is_cut_off(node, reporters, family, signs, world)
-        return Hearsay(cause, where, confidence, cut, True, told, "named" if where.node else "")
+        return _network(family, signs, world)
     if cause is Cause.EXTERNAL_STOP:
         return Hearsay(cause, _first_stopped(family, world), 0.6, False, True, told, "stopped")
     retryable = all(sign.retryable for sign in family)
-    return Hearsay(cause, Culprit(), 0.4, False, retryable, told)
+    stuck = {sign.rank for sign in family if sign.is_a("c10d.hang_in_driver") and sign.rank is not None}
+    where = of_ranks(stuck, world) if len(stuck) == 1 and len(world.ranks) > 1 else Culprit()
+    return Hearsay(cause, where, 0.4, False, retryable, told)
+
+
+def _network(family: list[Sign], signs: Sequence[Sign], world: World) -> Hearsay:
+    """Connections broke: the node that most name, else the rank that its neighbours on the machine name."""
+    told = tuple(family)
+    node, reporters = _voted(family, world)
+    where = of_node(node, world) if node else Culprit()
+    confidence = 0.5 if len(reporters) > 1 else 0.4
+    if where == Culprit() and (gone := _local_peer(signs, world)):
+        return Hearsay(Cause.NETWORK_TCP, of_ranks(gone, world), 0.5, False, True, told, "named")
+    cut = node is not None and _is_cut_off(node, reporters, family, signs, world)
+    return Hearsay(Cause.NETWORK_TCP, where, confidence, cut, True, told, "named" if where.node else "")
+
+
+def _local_peer(signs: Sequence[Sign], world: World) -> set[int]:
+    """The rank that its neighbours on one machine name as gone, if it said nothing itself."""
+    named: set[int | None] = set()
+    for sign in signs:
+        local = as_int(sign.captured.get("peer_local_rank"))
+        if sign.is_a("nccl.local_peer_gone") and local is not None:
+            named.add(world.rank_at(sign.pod, sign.node, local))
+    spoke = {sign.rank for sign in signs if sign.role is not Role.EVIDENCE}
+    gone = {rank for rank in named if rank is not None}
+    return gone if len(named) == 1 and not gone & spoke else set()
 
 
 def _first_stopped(family: list[Sign], world: World) -> Culprit:

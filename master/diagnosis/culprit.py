@@ -36,7 +36,7 @@ def locate(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: World)
     if root.tier == PLATFORM:
         return _of_pod(root, world)
     machine = [sign for sign in root.signs if sign.rank is None and sign.source.value != "agent"]
-    if root.tier == MACHINE and machine:
+    if machine and (root.tier == MACHINE or root.lead.is_a("xid.")):
         return _on_machine(root, machine, signs, ends, world)
     return _of_writers(root, world)
 
