@@ -200,3 +200,24 @@ def test_pods_that_share_a_network_keep_it(faultcast: Run, town: Town) -> None:
     ended = faultcast("inject", JOB, "network_cut")
     assert ended.code == 2
     assert "share one network" in ended.err or "network_cut: " in ended.err
+
+
+@pytest.mark.parametrize(
+    ("env", "command", "words"),
+    [
+        ({}, ["true"], "PET_NODE_RANK is not set: this is for the command of a job"),
+        (
+            {"PET_NODE_RANK": "0"},
+            ["--"],
+            "no command: write python -m master.inject.apart -- python train.py",
+        ),
+        ({"PET_NODE_RANK": "1000"}, ["true"], "at most 250 pods"),
+    ],
+)
+def test_a_command_that_cannot_be_set_apart_says_why(
+    env: dict[str, str], command: list[str], words: str
+) -> None:
+    program = [sys.executable, "-m", "master.inject.apart", *command]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PET_")}
+    ended = subprocess.run(program, env=kept | env, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (2, f"faultcast apart: {words}\n")

@@ -3,9 +3,9 @@
 Killed, stopped and spinning ranks, a lost GPU and a deleted pod are the demo's, by the same kit.
 """
 
-import os
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,7 +26,14 @@ PLAIN = f"{shlex.quote(sys.executable)} {TRAIN}"
 APART = f"{shlex.quote(sys.executable)} -m master.inject.apart -- {PLAIN}"
 QUICK = "--enable-hang-detection=true --hang-detection-log-timeout-minutes=0.12"
 COMPILES_S = 14.0  # twice the log time-out
-HAS_NETWORKS = os.geteuid() == 0 and shutil.which("ip") is not None and shutil.which("nsenter") is not None
+PROBE = (
+    "ip link add br0 type bridge && ip link add v0 type veth peer name v1 && nsenter -n/proc/self/ns/net true"
+)
+HAS_NETWORKS = (
+    all(shutil.which(program) for program in ("unshare", "ip", "nsenter"))
+    and subprocess.run(["unshare", "--net", "sh", "-c", PROBE], capture_output=True, check=False).returncode
+    == 0
+)
 
 
 Story = dict[str, Any]
