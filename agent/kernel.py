@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from agent.clock import from_timestamp, rfc3339, utcnow
+from agent.clock import from_timestamp, rfc3339, with_uptime
 from agent.follow import CHUNK, Follower, Position
 from agent.lines import clean
 from agent.logprobe import Found, LineScanner, Quota
@@ -152,9 +152,8 @@ class KernelProbe:
         return lines
 
     def _line(self, text: str, now: float) -> list[Observation]:
-        moment = utcnow()
-        # printk's clock stands still while the machine sleeps, as this one does
-        line = stamped(text, moment, time.clock_gettime(time.CLOCK_MONOTONIC))
+        moment, uptime_s = with_uptime()
+        line = stamped(text, moment, uptime_s)
         if line.at is not None and line.at < self._since:
             return []
         whole = self._joiner.add(line.body, now)

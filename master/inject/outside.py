@@ -139,10 +139,9 @@ def _given(wish: Wish, usual: str) -> str:
 
 
 def _append(path: Path, text: str) -> None:
-    """In one write, so that it stays one line among others; there for good, for a node's crash may follow."""
+    """In one write, so that it stays one line among others."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND)
     try:
         os.write(fd, text.encode())
-        os.fsync(fd)
     finally:
         os.close(fd)

@@ -1,5 +1,6 @@
 """Kernel lines: stamps taken off and believed or not, split messages joined, old ones left alone."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent import clock
 from agent.kernel import Joiner, KernelProbe, kernel_record, stamped
 from agent.signatures import Scanner
 
@@ -155,3 +157,20 @@ def test_a_line_by_the_hundred_is_told_as_a_sample(tmp_path: Path) -> None:
     (left_out,) = kernel.probe.take_dropped().values()
     assert len(told) + left_out == 100
     assert len(told) <= 5
+
+
+def test_a_machine_that_stands_still_between_two_looks_misdates_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stalls = iter([0.2, 0.0, 0.2])
+
+    def stalling() -> datetime:
+        time.sleep(next(stalls))
+        return datetime.now(UTC)
+
+    monkeypatch.setattr(clock, "utcnow", stalling)
+    moment, uptime_s = clock.with_uptime()
+    apart = (datetime.now(UTC) - moment).total_seconds() - (
+        time.clock_gettime(time.CLOCK_MONOTONIC) - uptime_s
+    )
+    assert abs(apart) < 0.05
