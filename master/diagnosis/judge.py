@@ -16,6 +16,7 @@ from master.diagnosis.platform import pod_signs
 from master.diagnosis.progress import handled, has_rhythm, survived, usual_gap
 from master.diagnosis.signs import CUSTOM, Sign, read_lines
 from master.diagnosis.silence import silence
+from master.diagnosis.strangers import of_strangers
 from master.diagnosis.world import World, as_int
 
 # How long other evidence is waited for, from the first sign on.
@@ -91,7 +92,8 @@ def _fewer(counted: Sign) -> bool:
 def _counts(sign: Sign, scene: Scene) -> bool:
     """Whether a sign is reason enough, by itself, to call a fault now."""
     case = scene.case
-    if sign.role is Role.EVIDENCE or sign.trigger is Trigger.NEVER:
+    is_strange = of_strangers(sign, scene.signs, scene.ends, scene.world)
+    if sign.role is Role.EVIDENCE or sign.trigger is Trigger.NEVER or is_strange:
         return False
     if sign.is_a("exit.", "pod_", "node_lost") or sign.name == CUSTOM:
         return not _of_another_job(sign, scene)

@@ -37,6 +37,7 @@ HAS_NETWORKS = (
 
 
 Story = dict[str, Any]
+STRANGER = "Memory cgroup out of memory: Killed process 4194000 (java) total-vm:21kB, anon-rss:13kB, UID:0"
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,10 @@ def first_job(system: System) -> Story:
     until(lambda: system.told("agentLost"), "agentLost")
     system.steps_beyond(job.id, step + 12)
     harmless = {"events": job.events, "same": [one.pid for one in system.trainers(job.id)] == before}
-    peer = job.node(0)
-    return {
-        "harmless": harmless, "peer": peer, "nccl_error": job.verdict("nccl_error", rank=1),
-        "exception": job.verdict("exception", rank=1), "events": job.end(),
-    }  # fmt: skip
+    lived = {"harmless": harmless, "peer": job.node(0), "nccl_error": job.verdict("nccl_error", rank=1)}
+    job.trains_on()
+    job.inject("kernel_line", rank=1, line=STRANGER)  # its node is another job's too
+    return lived | {"exception": job.verdict("exception", rank=1), "events": job.end()}
 
 
 def second_job(system: System) -> Story:

@@ -1,0 +1,56 @@
+"""A machine is shared: its kernel also tells of processes that are none of this run's."""
+
+import re
+import signal
+from collections.abc import Sequence
+
+from agent.signatures import Role
+from agent.wire import Kind
+from master.diagnosis.exits import End
+from master.diagnosis.signs import Sign
+from master.diagnosis.world import World, as_int
+
+# `python3.11`, torch's `pt_main_thread` and `pt_data_worker`, launchers in Python
+_PYTHON = re.compile(r"(?:python|pypy|pt_|torchrun|accelerate|deepspeed|ray)", re.IGNORECASE)
+
+
+# How whoever such a line means has ended.
+_DEATHS = {
+    "memory.killed": {signal.SIGKILL},
+    "crash.kernel_segfault": {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT},
+}
+
+
+def of_strangers(sign: Sign, signs: Sequence[Sign], ends: Sequence[End], world: World) -> bool:
+    """Whether the kernel killed, or caught, somebody else, as far as what ended here tells.
+
+    Process numbers decide only where they are known: a pod's own may differ from its kernel's.
+    """
+    if sign.name not in _DEATHS or as_int(sign.captured.get("pid")) in world.rank_of_pid:
+        return False
+    here = [end for end in ends if end.node == sign.node]
+    if not here or any(
+        one.is_a("dataloader.", "memory.host", "pod_oom") for one in signs if _beside(one, sign)
+    ):
+        return False
+    name = sign.captured.get("name", "")
+    if name and not _PYTHON.match(name) and _runs_python(sign.node, world):
+        return True
+    is_explained = any(
+        one.role is Role.CULPRIT and one.is_a("python.") for one in signs if _beside(one, sign)
+    )
+    return is_explained and not any(end.signal in _DEATHS[sign.name] for end in here)
+
+
+def _beside(one: Sign, sign: Sign) -> bool:
+    return one.node == sign.node and one is not sign
+
+
+def _runs_python(node: str, world: World) -> bool:
+    """All training processes there that were told of."""
+    commands = [
+        str(seen.data.get("cmd") or "")
+        for seen in world.case.seen
+        if seen.kind == Kind.PROCESS_STARTED and seen.node == node
+    ]
+    return bool(commands) and all(_PYTHON.match(one.split(" ")[0].rpartition("/")[2]) for one in commands)
