@@ -1,5 +1,6 @@
 """The order of judgement: root causes, then silent ranks, then what victims say, then the hang."""
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -107,10 +108,12 @@ def _counts(sign: Sign, scene: Scene) -> bool:
 
 
 def _ended_of_it(sign: Sign, scene: Scene) -> bool:
-    """Whoever wrote it ended badly; of what a kernel says, somebody on that machine did about then."""
+    """Whoever wrote it ended badly. What the kernel tells of killed was somebody on that machine, about then:
+    steps that were made later may be others', or those of a clock that is ahead."""
     if sign.rank is not None or not sign.trusted:
         return any(end.rank == sign.rank and end.rank is not None for end in scene.ends)
-    return any(end.node == sign.node and abs(end.at - sign.at) <= _BESIDE for end in scene.ends)
+    killed = (end for end in scene.ends if end.signal == signal.SIGKILL and end.node == sign.node)
+    return sign.is_a("memory.") and any(abs(end.at - sign.at) <= _BESIDE for end in killed)
 
 
 def _of_another_job(sign: Sign, scene: Scene) -> bool:
