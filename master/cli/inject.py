@@ -62,13 +62,14 @@ def inject(
         _within("--skew-s", options.skew_s, -MAX_SKEW_S, MAX_SKEW_S),
     )
     chosen = find(fault)
-    _check_options(chosen, wish)
+    _check_options(chosen, wish, FAULTS)
     done = chosen.strike(Ground(client, job), wish)
     if as_json:
         print_json({"fault": chosen.name, "healthy": chosen.is_healthy, **done.document()})
         return
     say(f"{chosen.name}: rank {done.rank}, pod {done.pod}, node {done.node}: {done.did}")
-    say(f"then: {_expected(chosen)}; see `faultcast job events {job}`")
+    expected = "nothing, if that was soon enough" if _ends_by_itself(chosen, wish) else _expected(chosen)
+    say(f"then: {expected}; see `faultcast job events {job}`")
 
 
 def _list(faults: "tuple[Fault, ...]", *, as_json: bool) -> None:
@@ -76,8 +77,8 @@ def _list(faults: "tuple[Fault, ...]", *, as_json: bool) -> None:
     items = [
         {
             "fault": one.name, "healthy": one.is_healthy, "fault_class": one.becomes,
-            "causes": list(one.causes), "needs": one.needs, "alert": one.raises or None,
-            "does": one.words[language],
+            "causes": list(one.causes), "needs": one.needs, "takes": ["rank", *one.takes],
+            "alert": one.raises or None, "does": one.words[language],
         }
         for one in faults
     ]  # fmt: skip
@@ -104,21 +105,20 @@ def _expected(fault: "Fault") -> str:
     return f"a fault event {_called(fault.becomes, list(fault.causes), None)}"
 
 
+def _ends_by_itself(fault: "Fault", wish: "Wish") -> bool:
+    return wish.seconds is not None and not fault.is_healthy
+
+
 def _within(flag: str, value: float | None, least: float, most: float) -> float | None:
     if value is not None and not least <= value <= most:  # not a number is not within either
         raise CommandError(f"{flag}: {value:g} is not within {least:g} and {most:g}; give seconds")
     return value
 
 
-def _check_options(fault: "Fault", wish: "Wish") -> None:
+def _check_options(fault: "Fault", wish: "Wish", faults: "tuple[Fault, ...]") -> None:
     """What would be ignored is refused."""
-    takes = {
-        "--seconds": (wish.seconds, ("long_compile", "log_flood", "checkpoint_stalls")),
-        "--line": (wish.line, ("kernel_line", "nccl_error")),
-        "--skew-s": (wish.skew_s, ("clock_skewed",)),
-    }
-    for flag, (value, names) in takes.items():
-        if value is not None and fault.name not in names:
-            raise CommandError(
-                f"{flag}: means nothing to {fault.name}, only to {', '.join(names)}; leave it out"
-            )
+    for name in ("seconds", "line", "skew_s"):
+        if getattr(wish, name) is not None and name not in fault.takes:
+            others = ", ".join(one.name for one in faults if name in one.takes)
+            flag = f"--{name.replace('_', '-')}"
+            raise CommandError(f"{flag}: means nothing to {fault.name}, only to {others}; leave it out")

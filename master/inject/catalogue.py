@@ -17,6 +17,7 @@ from master.inject.outside import (
     nccl_error,
     out_of_memory,
     pod_deleted,
+    rank_stopped,
     signalling,
 )
 from master.inject.wish import Done, Wish
@@ -34,6 +35,8 @@ class Fault:
         becomes, causes: the class and the causes it must be called; None where nothing is at fault.
         needs: ANY_JOB; SCRIPT: the training script plays along; APART: pods in networks of their own.
         raises: the alert that is due although training is well.
+        takes: options beside the rank, by their names in `Wish`. With `seconds` what would be a fault ends
+            by itself, and is none if that is soon enough.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Fault:
     causes: tuple[Cause, ...] = ()
     needs: str = ANY_JOB
     raises: str = ""
+    takes: tuple[str, ...] = ()
 
     @property
     def is_healthy(self) -> bool:
@@ -70,7 +74,7 @@ FAULTS = (
     Fault(
         "rank_stopped",
         {"zh": "暂停一个训练进程 (SIGSTOP)", "en": "a training process is stopped (SIGSTOP)"},
-        signalling(signal.SIGSTOP), FaultClass.HEARTBEAT_LOST, (Cause.HEARTBEAT_LOST,),
+        rank_stopped, FaultClass.HEARTBEAT_LOST, (Cause.HEARTBEAT_LOST,), takes=("seconds",),
     ),
     Fault(
         "rank_spins",
@@ -91,7 +95,7 @@ FAULTS = (
     Fault(
         "checkpoint_stalls",
         {"zh": "写检查点时存储不再响应", "en": "the storage stops answering while a checkpoint is written"},
-        asking("checkpoint_stalls", rank=0), FaultClass.HANG, (Cause.HANG,), SCRIPT,
+        asking("checkpoint_stalls", rank=0), FaultClass.HANG, (Cause.HANG,), SCRIPT, takes=("seconds",),
     ),
     Fault(
         "gpu_lost", {"zh": "节点内核日志出现 Xid 79", "en": "Xid 79 in a node's kernel log"},
@@ -101,13 +105,13 @@ FAULTS = (
         "kernel_line",
         {"zh": "节点内核日志出现一行 (--line，默认 Xid 79)",
          "en": "a line in a node's kernel log (--line; Xid 79 if not given)"},
-        kernel_line, FaultClass.ERROR_LOG, (Cause.GPU_HARDWARE,),
+        kernel_line, FaultClass.ERROR_LOG, (Cause.GPU_HARDWARE,), takes=("line",),
     ),
     Fault(
         "nccl_error",
         {"zh": "rank 日志出现 NCCL 报错 (--line 可改)",
          "en": "an error of NCCL in a rank's log (--line for another)"},
-        nccl_error, FaultClass.ERROR_LOG, (Cause.NETWORK_IB,),
+        nccl_error, FaultClass.ERROR_LOG, (Cause.NETWORK_IB,), takes=("line",),
     ),
     Fault(
         "pod_deleted", {"zh": "删除一个 Pod", "en": "a pod is deleted"},
@@ -125,19 +129,19 @@ FAULTS = (
         "clock_skewed",
         {"zh": "Pod 的 agent 时钟偏差 (--skew-s，默认 300 秒)",
          "en": "the clock of a pod's agent is wrong (--skew-s; 300 s if not given)"},
-        clock_skewed,
+        clock_skewed, takes=("skew_s",),
     ),
     Fault(
         "long_compile",
         {"zh": "一个 rank 长时间编译 (--seconds，默认 20)，其余在等待",
          "en": "one rank compiles for long (--seconds; 20 if not given), the others wait"},
-        asking("long_compile", seconds=COMPILE_S), needs=SCRIPT,
+        asking("long_compile", seconds=COMPILE_S), needs=SCRIPT, takes=("seconds",),
     ),
     Fault(
         "log_flood",
         {"zh": "日志洪水：每秒十万行 (--seconds，默认 5)",
          "en": "a flood in a log: 100,000 lines a second (--seconds; 5 if not given)"},
-        log_flood,
+        log_flood, takes=("seconds",),
     ),
 )  # fmt: skip
 

@@ -42,6 +42,17 @@ def signalling(number: signal.Signals) -> Strike:
     return strike
 
 
+def rank_stopped(scene: Scene, wish: Wish) -> Done:
+    """As a debugger does: for good, or for some seconds."""
+    rank = rank_of(scene, wish)
+    pid = send(scene, rank, signal.SIGSTOP)
+    if wish.seconds is None:
+        return done(scene, rank, f"SIGSTOP to process {pid}")
+    time.sleep(wish.seconds)
+    send(scene, rank, signal.SIGCONT)
+    return done(scene, rank, f"SIGSTOP to process {pid}, and SIGCONT after {wish.seconds:g} s")
+
+
 def send(scene: Scene, rank: int, number: signal.Signals) -> int:
     """A signal for a rank's process; its pid."""
     process = scene.process(rank)

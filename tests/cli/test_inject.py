@@ -115,6 +115,12 @@ def test_a_rank_is_stopped(faultcast: Run, town: Town, server: Server) -> None:
     assert server.asked[0]["body"] == {"fault": "rank_stopped"}
 
 
+def test_a_rank_is_stopped_for_a_while(faultcast: Run, town: Town) -> None:
+    ended = faultcast("inject", JOB, "rank_stopped", "--seconds", "0.2")
+    assert "and SIGCONT after 0.2 s\nthen: nothing, if that was soon enough" in ended.out
+    wait_for(lambda: town.trainer.status() == psutil.STATUS_SLEEPING)
+
+
 def test_what_is_written_is_what_the_agents_know(faultcast: Run, town: Town) -> None:
     assert faultcast("inject", JOB, "gpu_lost").code == 0
     assert faultcast("inject", JOB, "nccl_error").code == 0
