@@ -11,25 +11,25 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 from starlette.datastructures import Headers
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from notifier.alertdocuments import AlertBody
+from notifier.alertdocuments import AlertBody, check_body
 from notifier.api import publishing
 from notifier.api.deps import PUBLISHERS, Services, entitled
 from notifier.api.openapi import PREFIX
-from notifier.api.refusals import answered
 from notifier.auth import Principal, authenticate
 from notifier.clock import utcnow
 from notifier.cloudevents import BINARY
 from notifier.idempotency import HEADER
+from notifier.problems import Problem
 
 PATH = PREFIX + publishing.PATH
 MOST = 1000  # tokens that are remembered
 _PLAIN = "application/json"
 _BEARER = "Bearer "
 _EVENT = f"{BINARY}specversion"
+_NOT_HIS = frozenset({401, 403})
 
 
 class Direct:
@@ -39,35 +39,31 @@ class Direct:
         self._known: dict[bytes, None] = {}  # that published lately; by hash
 
     async def answer(self, scope: Scope, value: Any) -> Response | None:
-        """None: it is not for us, and nothing was done. `value`: the body."""
+        """None: it is not for us, and nothing was done. `value`: the body. Raises what a route would."""
         if scope["path"] != PATH or scope["method"] != "POST" or scope["query_string"]:
             return None
         headers = Headers(scope=scope)
         media_type, token = headers.get("content-type", ""), headers.get("authorization", "")
         if media_type.partition(";")[0] != _PLAIN or _EVENT in headers or not token.startswith(_BEARER):
             return None
-        try:
-            body = AlertBody.model_validate(value)
-        except ValidationError:
-            return None
+        body = _body(value)
         token = token.removeprefix(_BEARER)
         services: Services = scope["app"].state.services
-        if not await self._is_publisher(services, token):
+        if body is None or not await self._is_publisher(services, token):
             return None
         try:
             return await publishing.accept(
                 services, body, headers.get(HEADER), lambda session: _speaker(session, token)
             )
-        except Exception as error:
-            response = await answered(Request(scope), error)
-            if response is None:
-                raise
-            return response
+        except Problem as problem:
+            if problem.status in _NOT_HIS:  # or each time he came, what others post with him were done twice
+                self._known.pop(_name(token), None)
+            raise
 
     async def _is_publisher(self, services: Services, token: str) -> bool:
         """Whether it was just now, which saves a change of threads: where a token acts, `_speaker` looks at
         it in any case."""
-        name = sha256(token.encode(errors="replace")).digest()
+        name = _name(token)
         if name in self._known:
             return True
         found = await asyncio.to_thread(_asked, services, token)
@@ -77,6 +73,20 @@ class Direct:
         if len(self._known) > MOST:
             del self._known[next(iter(self._known))]
         return True
+
+
+def _name(token: str) -> bytes:
+    return sha256(token.encode(errors="replace")).digest()
+
+
+def _body(value: Any) -> AlertBody | None:
+    """None: it is not well. Whoever asks is looked at before the body is: that is the framework's part."""
+    try:
+        body = AlertBody.model_validate(value)
+        check_body(body)
+    except (ValidationError, Problem):
+        return None
+    return body
 
 
 def _asked(services: Services, token: str) -> Principal | None:

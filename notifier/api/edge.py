@@ -10,11 +10,12 @@ from contextlib import suppress
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from notifier.api import listing
 from notifier.api.direct import Direct
-from notifier.api.refusals import answer
+from notifier.api.refusals import answered
 from notifier.problems import Problem
 
 MAX_BODY = 1024 * 1024
@@ -48,8 +49,12 @@ class Edge:
                 response = await self._direct.answer(scope, parse(body))
             else:
                 response = await listing.answer(scope)
-        except Problem as problem:
-            response = answer(problem)
+        except Exception as error:
+            response = await answered(
+                Request(scope), error
+            )  # here too, what the ways past the framework raise
+            if response is None:
+                raise
         if response is not None:
             await response(scope, receive, send)
             return

@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl
 from pydantic import Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
@@ -20,7 +19,6 @@ from notifier import deliveries
 from notifier.api.deliveries import FilterBody
 from notifier.api.deps import BEARER, READERS, Services
 from notifier.api.openapi import PREFIX
-from notifier.api.refusals import answered
 from notifier.auth import authenticate
 from notifier.clock import utcnow
 from notifier.deliveries import Filters
@@ -38,7 +36,7 @@ class _Query(FilterBody):
 
 
 async def answer(scope: Scope) -> Response | None:
-    """None: it is not for us, and nothing was done."""
+    """None: it is not for us, and nothing was done. Raises what a route would."""
     if scope["path"] != PATH or scope["method"] != "GET":
         return None
     token = Headers(scope=scope).get("authorization", "")
@@ -47,13 +45,7 @@ async def answer(scope: Scope) -> Response | None:
         return None
     filters = Filters(**{name: getattr(query, name) for name in FilterBody.model_fields})
     ask, services = Ask(query.limit, query.cursor), scope["app"].state.services
-    try:
-        text = await run_in_threadpool(_listed, services, token.removeprefix(BEARER), filters, ask)
-    except Exception as error:
-        response = await answered(Request(scope), error)
-        if response is None:
-            raise
-        return response
+    text = await run_in_threadpool(_listed, services, token.removeprefix(BEARER), filters, ask)
     return None if text is None else Response(text, media_type="application/json")
 
 
