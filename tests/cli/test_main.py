@@ -306,7 +306,8 @@ def test_the_timeline_is_a_table(faultcast: Run, server: Server) -> None:
         ],
         "faults": [
             {"time": "2026-11-29T03:00:30Z", "run": 0, "fault_class": "hang", "cause": "hang",
-             "culprit": {"rank": 1, "pod": None, "node": "node-2"}, "decision": {"action": "fail_job"},
+             "culprit": {"rank": 1, "pod": None, "node": "node-2"},
+             "decision": {"action": "none", "would": {"action": "restart_job"}},
              "detected_at": "2026-11-29T03:00:31Z", "decided_at": "2026-11-29T03:00:32Z",
              "recovered_at": None, "steps_lost": None},
         ],
@@ -315,6 +316,7 @@ def test_the_timeline_is_a_table(faultcast: Run, server: Server) -> None:
     assert out.startswith("job_1 Failed: 61.5 s, effective training 50.0 %\n")
     assert "rank 1, node node-2" in out
     assert "+2.0 s" in out
+    assert "none (would: restart_job)" in out
     assert "{" not in out
 
 

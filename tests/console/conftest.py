@@ -138,6 +138,7 @@ class Told:
         self.job_id, self.event_id = new_id("job", self.now), new_id("evt", self.now)
         self.delivery_id, self.channel_id = new_id("dlv", self.now), new_id("chn", self.now)
         self.alert_id = new_id("alr", self.now)
+        self.decision = {"action": "restart_job", "budget_left": 9, "why": {"en": words, "zh": words}}
         with store.write() as session:
             session.add_all([row(Pool, id="default"), row(Queue, pool="default", name="default")])
             session.add_all([self._job(), *self._runs(), self._pod(), self._event(), self._channel()])
@@ -187,7 +188,7 @@ class Told:
             reason={"en": f"rank 3 died {self.words}", "zh": f"rank 3 退出 {self.words}"},
             advice={"en": self.words, "zh": self.words}, confidence=0.9,
             evidence=[{"rank": 3, "node": "node-1", "source": "agent", "text": f"log line {self.words}"}],
-            decision={"action": "restart_job", "budget_left": 9, "why": {"en": self.words, "zh": self.words}},
+            decision=self.decision,
             detected_at=at + timedelta(seconds=1), decided_at=at + timedelta(seconds=2),
             recovered_at=at + timedelta(minutes=2), downtime_s=120.0, steps_lost=20,
         )  # fmt: skip

@@ -8,6 +8,8 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from master.model import FaultEventRow
+from notifier.storage import Store
 from tests.console.conftest import BOTH_DATABASES
 
 Page = Any  # a browser of conftest.py
@@ -75,6 +77,20 @@ def test_every_page_opens_and_says_what_it_should(browser: SignIn, told: Told, r
     for path, words in zip(pages(told), expected, strict=True):
         answer = visitor.get(path)
         assert (answer.status_code, words in answer.text) == (200, True), path
+
+
+def test_what_would_have_been_done_is_said(browser: SignIn, told: Told, store: Store) -> None:
+    why = {"en": "off", "zh": "off"}
+    would = {"action": "restart_job", "isolate_nodes": ["node-7"], "why": why}
+    with store.write() as session:
+        event = session.get_one(FaultEventRow, told.event_id)
+        event.decision = {"action": "none", "isolate_nodes": [], "budget_left": 0, "why": why, "would": would}
+    visitor = browser()
+    for path in (f"/jobs/{told.job_id}", "/events"):
+        text = visitor.get(path).text
+        assert "with it on:" in text or "若已开启" in text, path
+        assert "restart_job" in text
+    assert "node-7" in visitor.get(f"/jobs/{told.job_id}").text
 
 
 @pytest.mark.parametrize("words", HOSTILE)
