@@ -1,7 +1,7 @@
 """`faultcast diagnose`: logs that lie on disk, as a case; its answer in the form of CONTRACT 6."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +87,11 @@ def _told(evidence: Iterable[Evidence]) -> list[dict[str, Any]]:
     ]
 
 
-def read_paths(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> Iterator[Bundle]:
+def read_paths(
+    paths: Sequence[Path], note: Callable[[str], None] = lambda _: None, zone: tzinfo | None = None
+) -> Iterator[Bundle]:
     """The cases that the paths hold: a bundle, each of a `.jsonl` file's, or all log files together.
-    `note` is told what is left out of a folder."""
+    `note` is told what is left out of a folder; `zone`: of stamps that tell none, beside others that do."""
     bundles = [path for path in paths if path.suffix in (".json", ".jsonl") and not path.is_dir()]
     if bundles and len(paths) > 1:
         raise BundleError(f"{bundles[0]}: a bundle is a case of its own; give it alone")
@@ -101,4 +103,4 @@ def read_paths(paths: Sequence[Path], note: Callable[[str], None] = lambda _: No
         except OSError as error:
             raise BundleError(f"{path}: cannot be read ({error.strerror})") from None
     if not bundles:
-        yield read_logs(paths, note)
+        yield read_logs(paths, note, zone)

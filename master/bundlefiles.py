@@ -7,7 +7,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path, PurePath
 from typing import IO, Protocol, cast
 
@@ -20,6 +20,7 @@ from master.casefile import Seen
 _SAMPLE = 1 << 16
 _TEXT = frozenset(b"\t\n\r\f\b\x1b\v")
 MAX_FILES = 10_000
+_NOTHING, _ALIKE = timedelta(0), timedelta(minutes=5)
 _SOURCES = {"log": "stderr"}
 
 
@@ -31,8 +32,11 @@ class Stream(Protocol):
     def close(self) -> None: ...
 
 
-def read_logs(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> Bundle:
-    """All log files that are given, and those in folders, as one case. `note` is told what is left out."""
+def read_logs(
+    paths: Sequence[Path], note: Callable[[str], None] = lambda _: None, zone: tzinfo | None = None
+) -> Bundle:
+    """All log files that are given, and those in folders, as one case. `note` is told what is left out;
+    `zone`: in which stamps without one may have been written."""
     files = [found for path in paths for found in _files_of(path)]
     read: list[LogFile] = []
     known: set[tuple[int, int]] = set()
@@ -47,7 +51,7 @@ def read_logs(paths: Sequence[Path], note: Callable[[str], None] = lambda _: Non
             read.append(log)
     if not read:
         raise BundleError(f"{paths[0]}: holds no text log; name the log files themselves")
-    return together(read)
+    return together(read, zone)
 
 
 def _files_of(path: Path) -> Iterator[tuple[Path, PurePath, bool]]:
@@ -143,12 +147,13 @@ def _why(error: Exception) -> str:
     return f"cannot be read ({getattr(error, 'strerror', None) or error})"
 
 
-def together(logs: Sequence[LogFile]) -> Bundle:
+def together(logs: Sequence[LogFile], zone: tzinfo | None = None) -> Bundle:
     """One case out of all files."""
+    away = _local(logs, zone)
     best = min(log.clock.sort for log in logs)
-    ends = [log.clock.at for log in logs if log.clock.sort is best]
+    ends = [log.clock.at - away.get(id(log), _NOTHING) for log in logs if log.clock.sort is best]
     end = max(ends)
-    moved = {id(log): _moved(log, best, end) for log in logs}
+    moved = {id(log): _moved(log, best, end) - away.get(id(log), _NOTHING) for log in logs}
     nodes = _nodes(logs)
     marks = [
         (at + moved[id(log)], step) for log in logs for sort, at, step in log.steps if sort is log.clock.sort
@@ -166,6 +171,16 @@ def together(logs: Sequence[LogFile]) -> Bundle:
     return read_seen(
         ordered, sorted(marks, key=lambda mark: mark[0]), nodes, (first, end), addresses=_addresses(logs)
     )
+
+
+def _local(logs: Sequence[LogFile], zone: tzinfo | None) -> dict[int, timedelta]:
+    """Files in local time beside others that tell their zone: they seem to end just its offset later."""
+    zoned = [log.clock.at for log in logs if log.clock.is_zoned]
+    offset = zone.utcoffset(max(zoned)) if zone is not None and zoned else None
+    if not offset:
+        return {}
+    plain = [log for log in logs if log.clock.sort is Sort.FULL and not log.clock.is_zoned]
+    return {id(log): offset for log in plain if abs(log.clock.at - max(zoned) - offset) <= _ALIKE}
 
 
 def _moved(log: LogFile, best: Sort, end: datetime) -> timedelta:

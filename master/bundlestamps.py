@@ -50,6 +50,7 @@ class Stamp:
 
     sort: Sort
     at: datetime
+    is_zoned: bool = False
 
 
 def stamp_of(text: str) -> Stamp | None:
@@ -67,10 +68,12 @@ def _read(head: str) -> Stamp | None:
     if ":" in head:
         for form in _FULL:
             if found := form.search(head):
-                return Stamp(Sort.FULL, _moment(found, year=int(found["y"])))
+                is_zoned = bool(found.groupdict().get("zone"))
+                return Stamp(Sort.FULL, _moment(found, year=int(found["y"])), is_zoned)
     if found := _EPOCH.match(head):
         number = float(found["epoch"])
-        return Stamp(Sort.FULL, datetime.fromtimestamp(number / 1000 if number > 1e11 else number, UTC))
+        at = datetime.fromtimestamp(number / 1000 if number > 1e11 else number, UTC)
+        return Stamp(Sort.FULL, at, is_zoned=True)
     if ":" in head:
         for form in _YEARLESS:
             if found := form.search(head):
@@ -115,11 +118,13 @@ class FileClock:
     def __init__(self) -> None:
         self.sort = Sort.NONE
         self.at = _NOWHERE
+        self.is_zoned = False
 
     def see(self, stamp: Stamp | None) -> bool:
         """Takes a line's stamp; False where it tells nothing of this file's clock."""
         if stamp is None or stamp.sort > self.sort:
             return stamp is not None and self._completed(stamp)
+        self.is_zoned = self.is_zoned or stamp.is_zoned
         if stamp.sort < self.sort:
             self.sort, self.at = stamp.sort, stamp.at
             return True

@@ -5,6 +5,7 @@ No server, no database, no token: files in, an answer out.
 
 import json
 import sys
+from datetime import tzinfo
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,8 +86,9 @@ def diagnose(
 
     language = _language()
     many = any(path.suffix == ".jsonl" and not path.is_dir() for path in paths)
+    zone = _zone()
     try:
-        for bundle in read_paths(paths, note):
+        for bundle in read_paths(paths, note, zone):
             _print(answer(bundle, language), language, as_json=as_json, as_line=many)
     except BundleError as error:
         raise CommandError(str(error), REFUSED) from None
@@ -99,6 +101,18 @@ def _language() -> str:
             f"FAULTCAST_LANGUAGE: {chosen[:40]!r} is no language of ours; set zh or en", REFUSED
         )
     return chosen
+
+
+def _zone() -> tzinfo:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415
+
+    chosen = (setting("TIMEZONE") or "Asia/Shanghai").strip()
+    try:
+        return ZoneInfo(chosen)
+    except (KeyError, ValueError, OSError):
+        raise CommandError(
+            f"FAULTCAST_TIMEZONE: {chosen[:40]!r} is no time zone; name one such as Asia/Shanghai", REFUSED
+        ) from None
 
 
 def _print(document: dict[str, Any], language: str, *, as_json: bool, as_line: bool) -> None:

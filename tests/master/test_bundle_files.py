@@ -7,6 +7,7 @@ import tracemalloc
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -278,3 +279,16 @@ def test_a_bundle_goes_alone(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"log": []}')
     with pytest.raises(BundleError, match="give it alone"):
         list(read_paths([tmp_path / "a.json", tmp_path]))
+
+
+def test_local_time_beside_files_that_tell_their_zone(tmp_path: Path) -> None:
+    lost = "2026-01-12T03:00:09Z stderr F " + CLOSED
+    write(
+        tmp_path,
+        rank0=[lost],
+        rank1=["2026-01-12 11:00:05,1 INFO step 1", "2026-01-12 11:00:07,1 ERROR " + OOM],
+    )
+    (bundle,) = read_paths([tmp_path], zone=ZoneInfo("Asia/Shanghai"))
+    assert [one.at.hour for one in bundle.case.seen] == [3, 3]
+    (bundle,) = read_paths([tmp_path], zone=ZoneInfo("UTC"))
+    assert [one.at.hour for one in bundle.case.seen] == [3, 11]
