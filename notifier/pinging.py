@@ -2,11 +2,14 @@
 
 SQLAlchemy's own `pool_pre_ping` asks each time. A server that ends a connection, by a restart or an
 administrator's word, says so: there is something to read where nothing was asked. Who says nothing and is
-gone (a firewall that forgets) does so after minutes of silence; then it is asked.
+gone (a firewall that forgets) does so after minutes of silence; then it is asked. Who says nothing at all (a
+machine or a way to it that is no more) is given up by the kernel in seconds: by itself it would wait for a
+quarter of an hour, and for an answer to what has arrived two hours.
 """
 
 import select
 import time
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Engine, event
@@ -14,6 +17,18 @@ from sqlalchemy.exc import InvalidatePoolError
 
 QUIET_S = 10.0  # nobody forgets a connection so soon
 _AT = "left_at"
+_PATIENCE = {  # libpq's words, https://www.postgresql.org/docs/current/libpq-connect.html
+    "connect_timeout": 10,  # seconds
+    "tcp_user_timeout": 10_000,  # milliseconds for what was sent to arrive
+    "keepalives_idle": 5,  # seconds of silence after which the other side is asked whether it is there
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+}
+
+
+def patience(given: Collection[str]) -> dict[str, int]:
+    """How long a connection waits for who does not answer, but what the URL's own query says of it."""
+    return {name: value for name, value in _PATIENCE.items() if name not in given}
 
 
 def look_after(engine: Engine) -> None:

@@ -69,8 +69,9 @@ def make_engine(url: str, *, pool_size: int = 10) -> Engine:
     """An engine with our pragmas. `url` is SQLAlchemy's (`sqlite:///…`, `postgresql+psycopg://…`)."""
     if make_url(url).get_backend_name() != "sqlite":
         engine = create_engine(
-            url, pool_size=pool_size, max_overflow=20, json_serializer=_json, json_deserializer=_parsed
-        )
+            url, pool_size=pool_size, max_overflow=20, json_serializer=_json, json_deserializer=_parsed,
+            connect_args=pinging.patience(make_url(url).query),
+        )  # fmt: skip
         event.listen(engine, "before_cursor_execute", _binary)
         pinging.look_after(engine)
         return engine

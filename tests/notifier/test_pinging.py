@@ -1,10 +1,12 @@
 """A connection that the database has ended is not handed out; one that is good is not asked about."""
 
+import socket
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, make_url, text
 
 from notifier import pinging
 from notifier.storage import Store, make_engine
@@ -69,3 +71,33 @@ def test_reads_apart_begin_no_transaction(store: Store) -> None:
             assert session.scalar(text("select now() = statement_timestamp()"))
     with store.read() as session:
         assert session.scalar(text("select 1")) == 1
+
+
+def options(store: Store, **query: str) -> dict[str, int]:
+    """What the kernel knows of a connection over TCP."""
+    local = make_url(store.engine.url)
+    port = str(local.query["port"])
+    url = local.set(host="127.0.0.1", port=int(port), query=query)
+    engine = make_engine(url.render_as_string(hide_password=False))
+    with engine.connect() as connection:
+        driver: Any = connection.connection.dbapi_connection
+        with socket.fromfd(driver.fileno(), socket.AF_INET, socket.SOCK_STREAM) as way:
+            level = socket.IPPROTO_TCP
+            found = {
+                "alive": way.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+                "sent": way.getsockopt(level, socket.TCP_USER_TIMEOUT),
+                "idle": way.getsockopt(level, socket.TCP_KEEPIDLE),
+                "every": way.getsockopt(level, socket.TCP_KEEPINTVL),
+                "times": way.getsockopt(level, socket.TCP_KEEPCNT),
+            }
+    engine.dispose()
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="these are Linux's names")
+@pytest.mark.parametrize("engine_name", ["postgres"], indirect=True)
+def test_who_is_silently_gone_is_given_up_in_seconds(store: Store) -> None:
+    assert options(store) == {"alive": 1, "sent": 10_000, "idle": 5, "every": 5, "times": 2}
+    assert options(store, tcp_user_timeout="60000", keepalives_idle="7") == {
+        "alive": 1, "sent": 60_000, "idle": 7, "every": 5, "times": 2,
+    }  # fmt: skip
