@@ -2,9 +2,9 @@
 
 python bench/sidecar.py [--windows 12] [--seconds 8]
 
-A live PyTorch job of two pods (gloo, CPU) steps as fast as it can. In every other window of time all agents are
-stopped (SIGSTOP), so both halves are the same job on the same machine; windows are compared in pairs. Run it on
-a machine that does nothing else.
+A live PyTorch job of two pods (gloo, CPU) makes small steps. In every other window of time all agents are
+stopped (SIGSTOP), so both halves are the same job on the same machine; windows are compared in pairs. Run it
+on a machine that does nothing else.
 """
 
 import argparse
