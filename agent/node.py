@@ -1,13 +1,21 @@
-"""The agent of one node: tells the master of its kernel's fault lines, and that it lives."""
+"""The agent of one node: tells of its kernel's fault lines, its GPUs, links and disks, and that it lives.
+
+What it says is bound to its node by its token, and no pod can say it (FAULTS 3.2, DESIGN.md 7).
+"""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from agent.clock import stamp, utcnow
 from agent.core import Core, Every, Heartbeat
+from agent.findings import Finding, Standing
 from agent.follow import Position
+from agent.gpuwatch import GpuWatch
 from agent.journal import note
 from agent.kernel import KernelProbe, parse_since
+from agent.machine import MachineWatch
 from agent.settings import DEFAULT_KERNEL_LOG, Settings, SettingsError
 from agent.signatures import Scanner
 from agent.state import dicts
@@ -35,15 +43,23 @@ class NodeAgent:
                 "name a file, or let the agent read the kernel's log"
             ) from None
         self._beat, self._save = Heartbeat(_BEAT_S, _AWAY_BEAT_S), Every(5.0)
+        self._gpus = GpuWatch(self._post)
+        self._machine = MachineWatch(self._post, (settings.directory, *settings.watch_paths))
+        self._standing = Standing()
 
     def run(self) -> int:
         """Watch until told to end, or until the directory is taken away."""
         self._core.start()
+        self._gpus.start()
+        self._machine.start()
         while not self._core.stopping and self._directory.is_dir():
             self._core.wait(_TICK_S)
             self._tick(time.monotonic())
         self._tick(time.monotonic())
         self._remember()
+        self._gpus.close()
+        self._machine.close()
+        self._core.put(self._core.posted())
         self._core.finish(linger=False)
         note("agent_ended", why="told to end" if self._core.stopping else "its directory is gone")
         return 0
@@ -53,12 +69,24 @@ class NodeAgent:
         if found:
             self._core.put(found)
             self._remember()
+        self._gpus.tick(now)
+        self._core.put(self._core.posted())
         self._core.heard()
         if self._beat.beats(now, away=self._core.sender.away):
-            beat = Observation(Kind.HEARTBEAT, stamp(), None, {"ranks": {}, "log_at": None})
+            beat = Observation(Kind.HEARTBEAT, stamp(), None, self._state(now))
             self._core.put([beat, *self._core.dropped(self._probe.take_dropped())], at_once=True)
         if self._save.due(now):
             self._remember()
+
+    def _state(self, now: float) -> dict[str, Any]:
+        """The heartbeat's data; conditions only where there is news of them."""
+        told = self._standing.tell([*self._gpus.conditions(), *self._machine.conditions()], now)
+        beat: dict[str, Any] = {"ranks": {}, "log_at": None}
+        return beat if told is None else beat | {"conditions": told}
+
+    def _post(self, found: Sequence[Finding]) -> None:
+        """From the watches' threads."""
+        self._core.post([one.observed() for one in found])
 
     def _remember(self) -> None:
         places = self._probe.positions()

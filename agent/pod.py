@@ -15,6 +15,7 @@ from agent.framing import RankMap
 from agent.journal import note
 from agent.logprobe import LogProbe
 from agent.podfile import PodFile, PodFileError, parse
+from agent.podoom import PodMemory
 from agent.progress import Progress
 from agent.ranks import Worker
 from agent.settings import Settings
@@ -54,9 +55,11 @@ class PodAgent:
         self._pod: PodFile | None = None
         self._podfile_marks: tuple[int, int] | None = None
         self._gone_at: float | None = None
+        self._oom = PodMemory()
         self._beat, self._scan = Heartbeat(_BEAT_S, _AWAY_BEAT_S), Every(_EAGER_S)
         self._slow = Every(1.0)
         self._over = False
+        self._memory_due = Every(1.0)
         self._file, self._save = Every(0.2), Every(_SAVE_S)
 
     def run(self) -> int:
@@ -139,6 +142,7 @@ class PodAgent:
     def _look_for_processes(self, workers: Workers, now: float) -> None:
         had = set(workers.known.values())
         self._core.put(workers.scan(now))
+        self._oom.watch([workers.pod.supervisor, *(worker.pid for worker in workers.live())])
         for worker in set(workers.live()) - had:
             self._progress.restart(worker.rank)
             self._follow_output(worker)
@@ -166,8 +170,9 @@ class PodAgent:
     def _tell_exits(self, workers: Workers, now: float) -> None:
         all_read = self._wants.may_read(now) and not self._logs.behind
         found = self._departures.tick(workers, now, all_read=all_read)
+        if found or self._memory_due.due(now):
+            self._core.put([*self._oom.look(found, workers.members()), *found])
         if found:
-            self._core.put(found)
             self._scan.soon()
             self._remember()
 
@@ -211,7 +216,8 @@ class PodAgent:
         self._tell_lines(now)
         if self._workers is not None:
             self._workers.look(now, frozenset())
-            self._core.put(self._departures.tick(self._workers, now, all_read=True))
+            found = self._departures.tick(self._workers, now, all_read=True)
+            self._core.put([*self._oom.look(found, self._workers.members()), *found])
         self._core.put(self._progress.take())
         self._remember()
 

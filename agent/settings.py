@@ -36,6 +36,7 @@ class Settings:
     directory: Path
     node: str | None = None
     kernel_log: Path | None = None
+    watch_paths: tuple[Path, ...] = ()  # whose file systems the node's agent watches beside its directory's
 
 
 def load(env: Mapping[str, str], *, node: bool) -> Settings:
@@ -48,7 +49,19 @@ def load(env: Mapping[str, str], *, node: bool) -> Settings:
     if not name:
         raise SettingsError("FAULTCAST_NODE is not set: give the name of the node this agent watches")
     log = Path(env.get("FAULTCAST_KERNEL_LOG") or DEFAULT_KERNEL_LOG)
-    return Settings(server, token, _node_directory(env, log, name), node=name, kernel_log=log)
+    paths = _watch_paths(env.get("FAULTCAST_WATCH_PATHS", ""))
+    directory = _node_directory(env, log, name)
+    return Settings(server, token, directory, node=name, kernel_log=log, watch_paths=paths)
+
+
+def _watch_paths(text: str) -> tuple[Path, ...]:
+    paths = [Path(part.strip()) for part in text.split(",") if part.strip()]
+    for path in paths:
+        if not path.is_absolute():
+            raise SettingsError(
+                f"FAULTCAST_WATCH_PATHS: {path} is not absolute: give paths from / on, by commas"
+            )
+    return tuple(dict.fromkeys(paths))
 
 
 def _server(text: str) -> str:

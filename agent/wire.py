@@ -21,7 +21,9 @@ class Kind(StrEnum):
     """What an observation tells. `data` of each:
 
     agent_started: {"version": str, "pid", "node_agent": bool}
-    heartbeat: {"ranks": {"<rank>": RankState}, "log_at": time of the newest log line | null}
+    heartbeat: {"ranks": {"<rank>": RankState}, "log_at": time of the newest log line | null,
+        "conditions": [Condition], node agents only: all that stand, where there is news of them}
+        Condition: {"name", "subject", "severity": "info|warning|error", "text", "since": time}
         RankState: {"pid", "state": "R|S|D|T|Z|X", "cpu_ticks", "io_bytes", "voluntary_switches",
         "step": int|null, "step_at": time|null, "children": int}; ticks and bytes include all below it
     process_started: {"pid", "cmd"}                    (rank set)
@@ -32,6 +34,7 @@ class Kind(StrEnum):
         "threads": [{"name", "frames", "active", "gil"}] besides the main one,
         "children": [{"pid", "cmd", "frames", "error"}]}     (rank set; null where no process was found)
     kernel_line: {"signature", "captured": {}, "line"}                                (node agents only)
+        a line of the kernel's log, or what the agent found out itself (agent/findings.py) in that form
     dropped: {"what", "count"}                         what the agent had to leave out
     """
 

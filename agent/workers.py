@@ -146,6 +146,10 @@ class Workers:
         """All under watch: live, or over and not yet told of."""
         return [watch.worker for watch in self._watches.values()]
 
+    def members(self) -> list[int]:
+        """All processes of the pod at the last scan."""
+        return list(self._members)
+
     def children(self, pid: int) -> list[int]:
         """All processes below one."""
         found: list[int] = []

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.wire import URGENT, Kind
-from master import steps
+from master import nodesignals, steps
 from master.casefile import Source
 from master.diagnosis.signs import CUSTOM
 from master.evidence import Origin, keep, keep_heartbeat
@@ -98,13 +98,28 @@ def _from_node(session: Session, name: str, report: ReportBody, now: datetime) -
     for n, one in enumerate(report.observations):
         if one.kind not in _NODES_KINDS:
             raise _foreign(n, "kind", f"a node's agent knows nothing of {one.kind}: only a pod's own does")
+        if one.rank is not None:  # its word is trusted, and it knows no ranks: one may be another node's
+            raise _foreign(n, "rank", "a node's agent speaks of its node, and of no rank")
     node.agent_seen_at = now
     answer = ReplyDocument(ack=report.seq, want={})
     if not _is_new(session, f"node:{name}", report, now):
         return Taken(answer)
     lines = [one for one in report.observations if one.kind is Kind.KERNEL_LINE]
-    keep(session, Origin(Source.NODE, name), _Times(report.sent_at, now).of(lines), now)
+    times = _Times(report.sent_at, now)
+    keep(session, Origin(Source.NODE, name), times.of(lines), now)
+    _tell_conditions(session, node, report, times)
     return Taken(answer, is_urgent=bool(lines))
+
+
+def _tell_conditions(session: Session, node: Node, report: ReportBody, times: "_Times") -> None:
+    """The newest word on what stands; with it, how far the node's clock is off (FAULTS 3.2)."""
+    told = [one.data.conditions for one in report.observations if isinstance(one, SawHeartbeat)]
+    news = [conditions for conditions in told if conditions is not None]
+    if news:
+        standing = [
+            one.model_copy(update={"since": times.ours(one.since)}) for one in news[-1]
+        ] + nodesignals.clock_conditions(report.sent_at - times.now)
+        nodesignals.stand(session, node.pool, node.name, standing, times.now)
 
 
 def _foreign(n: int, name: str, message: str) -> Problem:
@@ -122,6 +137,8 @@ def _of_pod(seen: Iterable[Saw], spec: JobSpec, pod: Pod) -> list[Saw]:
     for n, one in enumerate(seen):
         if one.kind is Kind.KERNEL_LINE:
             raise _foreign(n, "kind", "only a node's own agent may tell of the kernel")
+        if isinstance(one, SawHeartbeat) and one.data.conditions is not None:
+            raise _foreign(n, "data.conditions", "only a node's own agent may tell of its node")
         if spec.replicas == 1 or _claimed(one) <= own:
             kept.append(one)
         elif spec.nproc_is_known:
@@ -179,17 +196,17 @@ class _Times:
         return [self._corrected(one) for one in seen]
 
     def _corrected(self, one: Saw) -> Saw:
-        changed: dict[str, Any] = {"at": self._ours(one.at)}
+        changed: dict[str, Any] = {"at": self.ours(one.at)}
         if isinstance(one, SawHeartbeat):
             beats = {
-                rank: state.model_copy(update={"step_at": self._ours(state.step_at)})
+                rank: state.model_copy(update={"step_at": self.ours(state.step_at)})
                 for rank, state in one.data.ranks.items()
             }
-            told = {"ranks": beats, "log_at": self._ours(one.data.log_at)}
+            told = {"ranks": beats, "log_at": self.ours(one.data.log_at)}
             changed["data"] = one.data.model_copy(update=told)
         return one.model_copy(update=changed)
 
-    def _ours(self, moment: datetime | None) -> datetime | None:
+    def ours(self, moment: datetime | None) -> datetime | None:
         if moment is None:
             return None
         skew = self.sent_at - self.now

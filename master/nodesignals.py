@@ -14,6 +14,7 @@ from agent.wire import Kind
 from master.casefile import Source
 from master.evidence import Origin, keep_word
 from master.model import Node, NodeSignal
+from master.reports import Condition
 from notifier.ids import new_id
 from notifier.storage import insert_new
 
@@ -23,6 +24,9 @@ KEPT = timedelta(days=30)
 SHOWN = 20  # of each node
 IN_ONE = 500  # names or keys in one statement
 MAX_TEXT = 2000
+AGENT = "agent"  # as a signal's source: the node's own agent
+# Of a node's clock, by when its report was sent and taken. What comes late may have waited for us.
+AHEAD, BEHIND = timedelta(seconds=5), timedelta(seconds=30)
 _XID_LABELS = ("xid", "xid_code", "err_code")
 _XID_IN_TEXT = re.compile(r"\bXid(?:\s+(?:errors?|code))?\s*[:=#(]?\s*(\d{1,3})\b", re.IGNORECASE)
 _SCANNER = Scanner()
@@ -78,6 +82,41 @@ def keep(session: Session, signals: Sequence[Signal], now: datetime) -> Kept:
     return kept
 
 
+def stand(session: Session, pool: str, node: str, conditions: Sequence[Condition], now: datetime) -> Kept:
+    """All that the node's own agent says stands there; what it said before and says no more is over.
+
+    These are for people: what is evidence of a fault the agent reports by itself, as it happens.
+    """
+    keys = {f"{node}/{one.name}/{_plain(one.subject)}": one for one in conditions}
+    rows = select(NodeSignal).where(
+        NodeSignal.pool == pool,
+        NodeSignal.node == node,
+        NodeSignal.source == AGENT,
+        NodeSignal.status == FIRING,
+    )
+    known = {row.key: row for row in session.scalars(rows)}
+    over = [_over(row, now) for key, row in known.items() if key not in keys]
+    standing = [
+        Signal(
+            pool=pool, node=node, source=AGENT, key=key, name=one.name, status=FIRING,
+            severity=one.severity, text=_plain(one.text),
+            labels={"subject": _plain(one.subject)} if one.subject else {},
+            starts_at=known[key].starts_at if key in known else min(one.since or now, now), ends_at=None,
+        )
+        for key, one in keys.items()
+    ]  # fmt: skip
+    return keep(session, [*standing, *over], now)
+
+
+def clock_conditions(skew: timedelta) -> list[Condition]:
+    """What is to be said of a node's clock that is `skew` ahead of ours."""
+    if -BEHIND <= skew <= AHEAD:
+        return []
+    way = "ahead of" if skew > timedelta(0) else "behind"
+    text = f"the clock is {abs(skew.total_seconds()):.0f} s {way} the master's: mend its time service"
+    return [Condition(name="clock_skew", text=text)]
+
+
 def open_signals(session: Session, nodes: Iterable[str], now: datetime) -> dict[str, list[NodeSignal]]:
     """What is said of each node just now, the newest first."""
     wanted, found = set(nodes), dict[str, list[NodeSignal]]()
@@ -117,12 +156,24 @@ def _keep(session: Session, one: Signal, now: datetime, kept: Kept) -> None:
         kept.repeated += 1
 
 
+def _plain(text: str) -> str:
+    """PostgreSQL keeps no NUL in a text."""
+    return text.replace("\0", "")
+
+
+def _over(row: NodeSignal, now: datetime) -> Signal:
+    return Signal(
+        pool=row.pool, node=row.node, source=row.source, key=row.key, name=row.name, status=RESOLVED,
+        severity=row.severity, text=row.text, labels=row.labels, starts_at=row.starts_at, ends_at=now,
+    )  # fmt: skip
+
+
 def _bear_witness(session: Session, one: Signal, now: datetime) -> bool:
     """A signal that names a fault as the kernel does is evidence like the kernel's own line.
 
     That a node is "not ready" is none: its pods may well go on, and if they do not, their silence tells.
     """
-    data = _fault_in(one)
+    data = None if one.source == AGENT else _fault_in(one)
     if data is None:
         return False
     at = min(one.starts_at, now)

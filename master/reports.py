@@ -8,6 +8,7 @@ from agent.wire import MAX_OBSERVATIONS, MAX_STEP_DIGITS, MAX_TEXT, VERSION, Kin
 from notifier.documents import Document, GivenMoment
 
 MAX_RANK = 1 << 24
+MAX_CONDITIONS = 64  # of a node at once: agent/findings.py tells no more
 MAX_NUMBER = 1 << 62
 _LINE = Field(max_length=2 * MAX_TEXT)
 
@@ -53,9 +54,22 @@ def _ranks(value: object) -> object:
     return {int(key[:10]): state for key, state in value.items()}
 
 
+class Condition(_Data):
+    """What stands on a node for a while."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+    subject: Word = ""
+    severity: Literal["info", "warning", "error"] = "warning"
+    text: Word
+    since: GivenMoment | None = None
+
+
 class Heartbeat(_Data):
+    """`conditions`: all that stand on a node, where there is news of them."""
+
     ranks: Annotated[dict[int, RankState], BeforeValidator(_ranks), Field(max_length=4096)] = {}
     log_at: GivenMoment | None = None
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=MAX_CONDITIONS)] | None = None
 
 
 class ProcessStarted(_Data):

@@ -8,6 +8,7 @@ import re2
 from agent.signatures.cuda import CUDA
 from agent.signatures.custom import compiled
 from agent.signatures.framing import Framed, framed, kernel_framed
+from agent.signatures.host import HOST
 from agent.signatures.kernel import KERNEL
 from agent.signatures.launcher import LAUNCHER
 from agent.signatures.model import Match, Role, Signature
@@ -26,6 +27,7 @@ SIGNATURES: tuple[Signature, ...] = (
     *CUDA,
     *PROCESS,
     *LAUNCHER,
+    *HOST,
     *KERNEL,
 )
 _BY_ID = {one.id: one for one in SIGNATURES}

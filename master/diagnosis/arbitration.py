@@ -69,10 +69,17 @@ def root_of(signs: Sequence[Sign]) -> Root | None:
     if not culprits:
         return None
     best = min(tier(sign) for sign in culprits)
-    rivals = [sign for sign in culprits if tier(sign) == best]
+    rivals = _by_host_evidence([sign for sign in culprits if tier(sign) == best])
     lead = _lead(rivals)
     same = [sign for sign in culprits if _tells_the_same(sign, lead) and _is_of_one_time(sign, lead)]
     return Root(lead, tuple(same), best)
+
+
+def _by_host_evidence(rivals: list[Sign]) -> list[Sign]:
+    """What a machine itself shows, near in time, beats what pods say of machines (FAULTS 3.2, rule 2)."""
+    first = min(sign.at for sign in rivals)
+    host = [sign for sign in rivals if sign.hardware and sign.trusted and sign.at - first <= _SAME_INCIDENT]
+    return host or rivals
 
 
 def _is_of_one_time(sign: Sign, lead: Sign) -> bool:

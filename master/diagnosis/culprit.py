@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from agent.signatures import Role
@@ -25,6 +26,7 @@ _OF_THE_NODE = (Cause.NETWORK_IB, Cause.NETWORK_TCP, Cause.NODE_DOWN)
 
 def locate(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: World) -> Culprit:
     """The culprit of a root cause."""
+    root = _by_host_evidence(root)
     hosts = {world.node_at(sign.captured["at_host"]) for sign in root.signs if "at_host" in sign.captured}
     named = _named_ranks(root) or _odd_device(root, world) or _odd_call(root)
     if named:
@@ -39,6 +41,12 @@ def locate(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: World)
     if machine and (root.tier == MACHINE or root.lead.is_a("xid.")):
         return _on_machine(root, machine, signs, ends, world)
     return _of_writers(root, world)
+
+
+def _by_host_evidence(root: Root) -> Root:
+    """What the machine itself shows beats all that pods name in their lines: those may be anything."""
+    host = tuple(sign for sign in root.signs if sign.hardware and sign.trusted)
+    return replace(root, signs=host) if host and root.tier == MACHINE else root
 
 
 def of_ranks(ranks: Iterable[int], world: World) -> Culprit:

@@ -40,7 +40,7 @@ def from_root(
         confidence=confidence,
         hardware=root.hardware,
         retryable=retryable,
-        trusted=any(sign.hardware and sign.trusted for sign in root.signs),
+        trusted=any(sign.hardware and sign.trusted and sign.node == culprit.node for sign in root.signs),
         free=(root.cause in _FREE or root.lead.name == STOPPED) and retryable,
         fingerprint=fingerprint(root.cause, root.lead),
         reason=reason,

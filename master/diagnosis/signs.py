@@ -61,9 +61,9 @@ def read_lines(case: CaseFile, world: World) -> list[Sign]:
 
 def _once(signs: Iterable[Sign]) -> list[Sign]:
     """A rank's last lines repeat what its log said already."""
-    kept: dict[tuple[str, int | None, str, str], Sign] = {}
-    for sign in signs:
-        kept.setdefault((sign.name, sign.rank, sign.node, sign.text), sign)
+    kept: dict[tuple[str, int | None, str, str, bool], Sign] = {}
+    for sign in signs:  # a pod that quotes its node's words does not stand in for them
+        kept.setdefault((sign.name, sign.rank, sign.node, sign.text, sign.trusted), sign)
     return list(kept.values())
 
 
@@ -71,6 +71,8 @@ def _line(seen: Seen, world: World) -> Sign | None:
     name, text = str(seen.data.get("signature", "")), str(seen.data.get("line", ""))
     captured = captured_of(seen)
     if seen.kind == Kind.KERNEL_LINE and seen.node not in world.nodes:
+        return None
+    if captured.get("faultcast_job") not in (None, "", world.case.job_id):  # another job's, on the same node
         return None
     if name != CUSTOM and signature(name) is None:  # an agent of another version: read the line ourselves
         match = _SCANNER.scan(text, "kernel" if seen.kind == Kind.KERNEL_LINE else "log")

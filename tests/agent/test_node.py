@@ -1,5 +1,6 @@
 """A real agent of a node."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -82,6 +83,35 @@ def test_the_kernels_own_log_is_followed(start: Start, master: Any, tmp_path: Pa
     start(FAULTCAST_KERNEL_LOG="/dev/kmsg", FAULTCAST_AGENT_DIR=str(tmp_path / "agent"))
     master.wait_for("heartbeat")
     assert master.observations("kernel_line") == []
+
+
+def test_what_breaks_on_the_machine_is_told_and_stands(start: Start, master: Any, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=False)
+    if mounted.returncode:
+        pytest.skip("no file system can be mounted here (root is needed)")
+    try:
+        start(FAULTCAST_WATCH_PATHS=f"{disk}, /")
+        first = master.wait_for("heartbeat", lambda one: "conditions" in one["data"])
+        assert first["data"]["conditions"] == []
+        with contextlib.suppress(OSError), (disk / "big").open("wb") as file:
+            file.write(bytes(2 << 20))
+        told = master.wait_for("kernel_line")
+        assert told["data"]["signature"] == "disk.full"
+        beat = master.wait_for("heartbeat", lambda one: one["data"].get("conditions"))
+        (stands,) = beat["data"]["conditions"]
+        assert (stands["name"], stands["subject"], stands["severity"]) == ("disk_full", str(disk), "error")
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_paths_to_watch_are_absolute(start: Start) -> None:
+    process = start(FAULTCAST_WATCH_PATHS="/data,scratch")
+    assert process.wait(10) == 2
+    assert process.stderr is not None
+    (line,) = process.stderr.read().decode().splitlines()
+    assert "FAULTCAST_WATCH_PATHS: scratch" in line
 
 
 def test_the_agent_ends_when_its_directory_is_taken_away(start: Start, master: Any, tmp_path: Path) -> None:

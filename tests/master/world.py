@@ -133,12 +133,15 @@ class World:
         assert found is not None, "its token is void"
         return found
 
-    def report(self, who: Principal, *observations: dict[str, Any], boot: str = "b1") -> dict[str, Any]:
-        """An agent speaks; what it is answered."""
+    def report(
+        self, who: Principal, *observations: dict[str, Any], boot: str = "b1", sent_after_s: float = 0.0
+    ) -> dict[str, Any]:
+        """An agent speaks, by a clock that may be ahead; what it is answered."""
         key = f"{who.token_id}:{boot}"
         self.seqs[key] = self.seqs.get(key, 0) + 1
         told = [{"at": rfc3339(self.now), **one} for one in observations]
-        body = {"boot": boot, "seq": self.seqs[key], "sent_at": rfc3339(self.now), "observations": told}
+        body = {"boot": boot, "seq": self.seqs[key], "observations": told}
+        body["sent_at"] = rfc3339(self.now + timedelta(seconds=sent_after_s))
         with self.services.store.write() as session:
             taken = intake.take(session, who, ReportBody.model_validate(body), self.now)
         return taken.reply.model_dump()
