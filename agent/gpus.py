@@ -59,13 +59,15 @@ class Snapshot:
 
 def look(before: Snapshot | None, after: Snapshot) -> list[Finding]:
     """What went wrong between the two. The first look has nothing to compare with: what it finds may be
-    known to whoever gave the node back, so only a GPU that is lost now is a finding."""
+    known to whoever gave the node back, and of that only a lost GPU is told, as less than one lost now."""
     old: Mapping[str, Gpu] = before.gpus if before is not None else {}
     seconds = max(1.0, after.at - before.at) if before is not None else 1.0
     found: list[Finding] = []
     for uuid, gpu in after.gpus.items():
         known = old.get(uuid)
-        if gpu.lost:
+        if gpu.lost and before is None:
+            found.append(_finding("gpu.found_lost", gpu, "was found lost"))
+        elif gpu.lost:
             found += [] if known is not None and known.lost else [_finding("gpu.lost", gpu, "is lost")]
         elif known is not None and not known.lost:
             found += [*_of_memory(known, gpu), *_of_links(known, gpu, seconds)]

@@ -36,6 +36,9 @@ class MachineWatch:
     def start(self) -> None:
         self._thread.start()
 
+    def tick(self, _now: float) -> None:
+        """Nothing to be done: what hangs here hangs alone."""
+
     def conditions(self) -> list[Condition]:
         return self._conditions
 

@@ -43,22 +43,24 @@ class NodeAgent:
                 "name a file, or let the agent read the kernel's log"
             ) from None
         self._beat, self._save = Heartbeat(_BEAT_S, _AWAY_BEAT_S), Every(5.0)
-        self._gpus = GpuWatch(self._post)
-        self._machine = MachineWatch(self._post, (settings.directory, *settings.watch_paths))
+        paths = (settings.directory, *settings.watch_paths)
+        self._watches: list[GpuWatch | MachineWatch] = (
+            [] if settings.virtual else [GpuWatch(self._post), MachineWatch(self._post, paths)]
+        )
         self._standing = Standing()
 
     def run(self) -> int:
         """Watch until told to end, or until the directory is taken away."""
         self._core.start()
-        self._gpus.start()
-        self._machine.start()
+        for watch in self._watches:
+            watch.start()
         while not self._core.stopping and self._directory.is_dir():
             self._core.wait(_TICK_S)
             self._tick(time.monotonic())
         self._tick(time.monotonic())
         self._remember()
-        self._gpus.close()
-        self._machine.close()
+        for watch in self._watches:
+            watch.close()
         self._core.put(self._core.posted())
         self._core.finish(linger=False)
         note("agent_ended", why="told to end" if self._core.stopping else "its directory is gone")
@@ -69,7 +71,8 @@ class NodeAgent:
         if found:
             self._core.put(found)
             self._remember()
-        self._gpus.tick(now)
+        for watch in self._watches:
+            watch.tick(now)
         self._core.put(self._core.posted())
         self._core.heard()
         if self._beat.beats(now, away=self._core.sender.away):
@@ -80,7 +83,7 @@ class NodeAgent:
 
     def _state(self, now: float) -> dict[str, Any]:
         """The heartbeat's data; conditions only where there is news of them."""
-        told = self._standing.tell([*self._gpus.conditions(), *self._machine.conditions()], now)
+        told = self._standing.tell([one for watch in self._watches for one in watch.conditions()], now)
         beat: dict[str, Any] = {"ranks": {}, "log_at": None}
         return beat if told is None else beat | {"conditions": told}
 

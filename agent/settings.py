@@ -37,6 +37,7 @@ class Settings:
     node: str | None = None
     kernel_log: Path | None = None
     watch_paths: tuple[Path, ...] = ()  # whose file systems the node's agent watches beside its directory's
+    virtual: bool = False  # one of several nodes on one machine, whose parts are then no one node's
 
 
 def load(env: Mapping[str, str], *, node: bool) -> Settings:
@@ -51,7 +52,8 @@ def load(env: Mapping[str, str], *, node: bool) -> Settings:
     log = Path(env.get("FAULTCAST_KERNEL_LOG") or DEFAULT_KERNEL_LOG)
     paths = _watch_paths(env.get("FAULTCAST_WATCH_PATHS", ""))
     directory = _node_directory(env, log, name)
-    return Settings(server, token, directory, node=name, kernel_log=log, watch_paths=paths)
+    virtual = env.get("FAULTCAST_VIRTUAL_NODE") == "1"
+    return Settings(server, token, directory, name, log, watch_paths=paths, virtual=virtual)
 
 
 def _watch_paths(text: str) -> tuple[Path, ...]:

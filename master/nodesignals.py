@@ -24,7 +24,7 @@ KEPT = timedelta(days=30)
 SHOWN = 20  # of each node
 IN_ONE = 500  # names or keys in one statement
 MAX_TEXT = 2000
-AGENT = "agent"  # as a signal's source: the node's own agent
+AGENT, KUBERNETES = "agent", "kubernetes"  # as a signal's source: the node's own agent, the API server
 # Of a node's clock, by when its report was sent and taken. What comes late may have waited for us.
 AHEAD, BEHIND = timedelta(seconds=5), timedelta(seconds=30)
 _XID_LABELS = ("xid", "xid_code", "err_code")
@@ -177,7 +177,8 @@ def _bear_witness(session: Session, one: Signal, now: datetime) -> bool:
     if data is None:
         return False
     at = min(one.starts_at, now)
-    keep_word(session, Origin(Source.INGEST, one.node), Kind.KERNEL_LINE, at, data=data, now=now)
+    witness = Source.RUNTIME if one.source == KUBERNETES else Source.INGEST
+    keep_word(session, Origin(witness, one.node), Kind.KERNEL_LINE, at, data=data, now=now)
     return True
 
 

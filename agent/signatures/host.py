@@ -40,6 +40,8 @@ def _aside(name: str, pattern: str, cause: str, source: str) -> Signature:
 HOST = (
     _hard("gpu.lost", _GPU + "is lost.*", "gpu_hardware", "NVML_ERROR_GPU_IS_LOST; Xid 79"),
     _hard("gpu.remap_failed", _GPU + "a row could not be remapped.*", "gpu_hardware", "Xid 64"),
+    # So it was when the agent began: whoever gave the node back may know of it.
+    _soft("gpu.found_lost", _GPU + "was found lost.*", "gpu_hardware", "NVML_ERROR_GPU_IS_LOST"),
     # Contained or not, NVML does not say: what was hit ends by itself (Xid 94, 95), what was not goes on.
     _soft("gpu.ecc", _GPU + r"\d+ uncorrectable ECC error.*", "gpu_hardware", "Xid 48, 94, 95, 140"),
     _soft("gpu.reset_required", _GPU + "needs a reset.*", "gpu_hardware", "NVML_ERROR_RESET_REQUIRED"),

@@ -145,6 +145,7 @@ class LocalRuntime:
             "FAULTCAST_NODE": node,
             "FAULTCAST_KERNEL_LOG": str(kernel_log),
             "FAULTCAST_AGENT_DIR": str(folder / "agent"),
+            "FAULTCAST_VIRTUAL_NODE": str(int(self._count > 1)),  # GPUs, links and disks are no one node's
         }
         self._agents.ensure(folder, access, env, "--node")
 

@@ -82,12 +82,16 @@ def test_after_a_reset_the_count_begins_anew() -> None:
     assert "2 uncorrectable" in found.line
 
 
-def test_the_first_look_finds_a_lost_gpu_and_blames_nothing_old() -> None:
+def test_the_first_look_blames_nothing_old() -> None:
     """What stood there before may be known to whoever gave the node back."""
     worn = replace(HEALTHY, ecc=7, remap_failed=True, links={0: False})
     assert look(None, at(0, worn)) == []
-    (found,) = look(None, at(0, replace(HEALTHY, lost=True)))
-    assert found.signature == "gpu.lost"
+    lost = at(0, replace(HEALTHY, lost=True))
+    (found,) = look(None, lost)
+    known = signature(found.signature)
+    assert known is not None
+    assert (found.signature, known.trigger) == ("gpu.found_lost", Trigger.IF_STUCK)
+    assert look(lost, replace(lost, at=5)) == []
     assert [one.name for one in standing(None, at(0, worn))] == ["gpu_remap_failed"]
 
 
@@ -106,7 +110,7 @@ def test_a_slowdown_stands_when_two_looks_saw_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "name"), [(79, "xid.79"), (31, "xid.31"), (145, "xid.other"), (999, "xid.other")]
+    ("code", "name"), [(79, "xid.79"), (43, "xid.43"), (145, "xid.other"), (999, "xid.other")]
 )
 def test_an_xid_by_nvml_means_what_the_kernels_does(code: int, name: str) -> None:
     """Of NVLink 5's (144-150) only the kernel's text says whether they are fatal."""

@@ -134,3 +134,12 @@ def test_unknown_arguments_are_refused() -> None:
     command = [sys.executable, "-m", "agent", "--pod"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=10, check=False)
     assert (done.returncode, done.stderr) == (2, "usage: python -m agent [--node]\n")
+
+
+def test_a_virtual_node_tells_of_its_own_log_alone(start: Start, master: Any, tmp_path: Path) -> None:
+    """Of the machine's parts, which it shares, none is its own."""
+    process = start(FAULTCAST_VIRTUAL_NODE="1")
+    master.wait_for("heartbeat")
+    assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 2  # the watching and the sending thread
+    say(tmp_path, XID)
+    assert master.wait_for("kernel_line")["data"]["signature"] == "xid.79"

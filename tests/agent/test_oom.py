@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,16 @@ def test_whose_group_it_is(tmp_path: Path) -> None:
     assert not holds_only(tmp_path / "nowhere", [10])
 
 
+@dataclass(frozen=True)
+class Ended:
+    rank: int
+    signal: int = 9
+    seconds_ago: float = 0.0
+
+    def observed(self) -> Observation:
+        return ended(self.rank, self.signal, self.seconds_ago)
+
+
 def ended(rank: int, signal: int = 9, seconds_ago: float = 0.0) -> Observation:
     at = rfc3339(utcnow() - timedelta(seconds=seconds_ago))
     return exited(Worker(rank, rank, 100 + rank, 1), Exit(signal=signal), at, [])
@@ -99,23 +110,23 @@ def ended(rank: int, signal: int = 9, seconds_ago: float = 0.0) -> Observation:
     ("exits", "pids", "told"),
     [
         pytest.param([], [10], [None], id="its own group: the pod's word alone"),
-        pytest.param([ended(3)], [10], [3], id="its own group, a rank killed"),
-        pytest.param([ended(3), ended(4)], [10], [None], id="its own group, two killed"),
+        pytest.param([Ended(3)], [10], [3], id="its own group, a rank killed"),
+        pytest.param([Ended(3), Ended(4)], [10], [None], id="its own group, two killed"),
         pytest.param([], [10, 999], [], id="others share the group"),
-        pytest.param([ended(3)], [10, 999], [3], id="others share it, a rank killed"),
-        pytest.param([ended(3, signal=11)], [10, 999], [], id="others share it, a rank crashed"),
-        pytest.param([ended(3, seconds_ago=30)], [10, 999], [], id="others share it, killed long before"),
+        pytest.param([Ended(3)], [10, 999], [3], id="others share it, a rank killed"),
+        pytest.param([Ended(3, signal=11)], [10, 999], [], id="others share it, a rank crashed"),
+        pytest.param([Ended(3, seconds_ago=30)], [10, 999], [], id="others share it, killed long before"),
     ],
 )
 def test_a_kill_is_a_pods_own_only_where_that_is_sure(
-    tmp_path: Path, exits: list[Observation], pids: list[int], told: list[int | None]
+    tmp_path: Path, exits: list[Ended], pids: list[int], told: list[int | None]
 ) -> None:
     memory = PodMemory()
     folder = grouped(tmp_path / "g", 0, *pids)
     memory._groups.watch("/group", folder)
     assert memory.look([], [10, 11]) == []
     grouped(folder, 1, *pids)
-    found = memory.look(exits, [10, 11])
+    found = memory.look([one.observed() for one in exits], [10, 11])
     assert [one.rank for one in found] == told
     assert {(one.kind, one.data["signature"]) for one in found} <= {(Kind.LOG_MATCH, KILLED)}
     assert memory.look([], [10, 11]) == []
