@@ -75,10 +75,11 @@ def terms(row: Told, text: str) -> set[bytes]:
 
 def _parts(row: Told, alert: Sequence[str], said: Sequence[str]) -> list[str | None]:
     shown: Mapping[str, Any] = row.message or {}
-    if row.message == EXPUNGED:
-        alert = ()
+    why = row.why
+    if row.message == EXPUNGED:  # that it was removed is no word of it: the index would not learn it
+        alert, why = (), None
     people = [f"{one.get('to') or ''} {one.get('code') or ''}" for one in row.recipients]
-    own = [shown.get("title"), row.job_name, row.channel, row.error_code, row.error_message, row.why]
+    own = [shown.get("title"), row.job_name, row.channel, row.error_code, row.error_message, why]
     return [*own, row.provider_message_id, *alert[:1], *people, *said, *alert[1:], shown.get("text")]
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 from notifier import indexing, indexwriting, meeting, retention, stretches
 from notifier.api.deps import Services
 from notifier.clock import utcnow
+from notifier.expunging import WHY
 from notifier.housekeeping import Housekeeper, steps
 from notifier.model import Delivery, Receipt
 from notifier.retention import Bounds
@@ -18,7 +19,7 @@ from notifier.searchmodel import LATE, SearchBlock, SearchSlot, SearchStretch
 from notifier.settings import Settings
 from notifier.storage import Store
 from notifier.writer import Writer
-from tests.api.logbook import NOW, Log, ids, wanted
+from tests.api.logbook import CHANNELS, NOW, Log, ids, wanted
 from tests.conftest import wait_for
 
 COUNT = 40
@@ -158,6 +159,16 @@ def test_what_was_expunged_is_in_no_stretch(admin: httpx.Client, log: Log) -> No
         assert ids(admin, q="geheim") == left
     assert joined(log.store, b"geheim") == set()
     assert ids(admin, state="failed", kind="wecom") == wanted(rows, lambda n: n % 4 == 0)
+
+
+def test_what_was_expunged_is_found_by_the_same_words_in_the_index_or_not(
+    admin: httpx.Client, log: Log
+) -> None:
+    rows = filled(log)
+    for n, one in enumerate([rows[0], log.add(COUNT)]):
+        assert admin.delete(f"/deliveries/{one}/content").json()["why"] == WHY, n
+    assert ids(admin, q=WHY) == []
+    assert ids(admin, channel=CHANNELS[0], limit=1)[-1] == rows[0]
 
 
 def test_stretches_go_with_their_blocks(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
