@@ -4,7 +4,7 @@ A finding is an event, and evidence: it goes as a `kernel_line`, by the id of a 
 for a while and is for people to see beside the node: it rides on heartbeats (agent/wire.py).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agent.clock import rfc3339, stamp, utcnow
@@ -21,7 +21,7 @@ class Finding:
 
     signature: str
     line: str
-    captured: Mapping[str, str] = field(default_factory=dict)
+    captured: dict[str, str] = field(default_factory=dict)
 
     def observed(self) -> Observation:
         data = {"signature": self.signature, "captured": dict(self.captured), "line": self.line}

@@ -4,6 +4,7 @@ What it says is bound to its node by its token, and no pod can say it (FAULTS 3.
 """
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from agent.follow import Position
 from agent.gpuwatch import GpuWatch
 from agent.journal import note
 from agent.kernel import KernelProbe, parse_since
+from agent.logprobe import Quota
 from agent.machine import MachineWatch
 from agent.settings import DEFAULT_KERNEL_LOG, Settings, SettingsError
 from agent.signatures import Scanner
@@ -48,6 +50,8 @@ class NodeAgent:
             [] if settings.virtual else [GpuWatch(self._post), MachineWatch(self._post, paths)]
         )
         self._standing = Standing()
+        self._found: deque[Finding] = deque()
+        self._quota = Quota()
 
     def run(self) -> int:
         """Watch until told to end, or until the directory is taken away."""
@@ -61,7 +65,7 @@ class NodeAgent:
         self._remember()
         for watch in self._watches:
             watch.close()
-        self._core.put(self._core.posted())
+        self._core.put(self._findings(time.monotonic()))
         self._core.finish(linger=False)
         note("agent_ended", why="told to end" if self._core.stopping else "its directory is gone")
         return 0
@@ -73,11 +77,11 @@ class NodeAgent:
             self._remember()
         for watch in self._watches:
             watch.tick(now)
-        self._core.put(self._core.posted())
+        self._core.put(self._findings(now))
         self._core.heard()
         if self._beat.beats(now, away=self._core.sender.away):
             beat = Observation(Kind.HEARTBEAT, stamp(), None, self._state(now))
-            self._core.put([beat, *self._core.dropped(self._probe.take_dropped())], at_once=True)
+            self._core.put([beat, *self._core.dropped(self._take_dropped())], at_once=True)
         if self._save.due(now):
             self._remember()
 
@@ -89,7 +93,21 @@ class NodeAgent:
 
     def _post(self, found: Sequence[Finding]) -> None:
         """From the watches' threads."""
-        self._core.post([one.observed() for one in found])
+        self._found.extend(found)
+        self._core.wake()
+
+    def _findings(self, now: float) -> list[Observation]:
+        """What the watches found; of what is found again and again a sample, as of the kernel's lines."""
+        told: list[Observation] = []
+        while self._found:
+            one = self._found.popleft()
+            if self._quota.admits(one, None, now):
+                told.append(one.observed())
+        return told
+
+    def _take_dropped(self) -> dict[str, int]:
+        found, self._quota.dropped = self._quota.dropped, {}
+        return self._probe.take_dropped() | {f"finding:{name}": count for name, count in found.items()}
 
     def _remember(self) -> None:
         places = self._probe.positions()

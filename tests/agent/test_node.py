@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from agent.findings import Finding
+from agent.node import NodeAgent
+from agent.settings import Settings, Token
+
 ROOT = Path(__file__).resolve().parents[2]
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -104,6 +108,20 @@ def test_what_breaks_on_the_machine_is_told_and_stands(start: Start, master: Any
         assert (stands["name"], stands["subject"], stands["severity"]) == ("disk_full", str(disk), "error")
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_what_is_found_again_and_again_is_told_as_a_sample(tmp_path: Path) -> None:
+    """A link that makes errors at each look would push the kernel's evidence out."""
+    log = tmp_path / "kernel.log"
+    log.touch()
+    settings = Settings("http://127.0.0.1:1", Token("x"), tmp_path, "node-1", log, virtual=True)
+    agent = NodeAgent(settings)
+    errors = [Finding("nvlink.errors", f"NVML: GPU {n}", {"device": "0000:9b:00"}) for n in range(100)]
+    agent._post([*errors, Finding("gpu.lost", "NVML: GPU is lost", {"device": "0000:9b:00"})])
+    told = [one.data["signature"] for one in agent._findings(0.0)]
+    assert told == ["nvlink.errors"] * 3 + ["gpu.lost"]
+    assert agent._take_dropped() == {"finding:nvlink.errors": 97}
+    os.close(agent._core._lock)
 
 
 def test_paths_to_watch_are_absolute(start: Start) -> None:
