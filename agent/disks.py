@@ -70,17 +70,17 @@ class DiskProbe:
 
     paths: Sequence[Path]
     room: Callable[[Path], Room | None] = read_room
+    was_writable: frozenset[str] = frozenset()
     _before: dict[str, Room] = field(default_factory=dict)
-    _was_writable: set[str] = field(default_factory=set)
 
     def look(self) -> tuple[list[Finding], list[Condition]]:
         """What is new, and what stands. One that was read-only from the start is meant to be so."""
         after = {str(path): room for path in self.paths if (room := self.room(path)) is not None}
         found, self._before = look(self._before, after), after
-        self._was_writable |= {path for path, room in after.items() if not room.read_only}
+        self.was_writable |= {path for path, room in after.items() if not room.read_only}
         stand: list[Condition] = []
         for path, room in after.items():
-            if room.read_only and path in self._was_writable:
+            if room.read_only and path in self.was_writable:
                 stand.append(
                     Condition("disk_read_only", path, "error", f"the file system of {path} is read-only")
                 )

@@ -27,6 +27,7 @@ class GpuWatch:
         self._post = post
         self._library = library
         self._look_s = look_s
+        self.looked = False
         self._conditions: list[Condition] = []
         self._busy_since: float | None = None
         self._silent = False
@@ -39,6 +40,10 @@ class GpuWatch:
     def conditions(self) -> list[Condition]:
         silent = [Condition("nvml_silent", "", "error", "the NVIDIA driver gives no answer")]
         return self._conditions + (silent if self._silent else [])
+
+    def remember(self) -> dict[str, list[str]]:
+        """Nothing: NVML's own flags and counts outlive the agent."""
+        return {}
 
     def tick(self, now: float) -> None:
         """See whether the library still answers. `now`: time.monotonic()."""
@@ -60,7 +65,7 @@ class GpuWatch:
             except UnavailableError as error:
                 if not told:
                     note("no_nvml", why=str(error))
-                told = True
+                told = self.looked = True
                 if error.for_good:
                     return
                 self._ended.wait(_AGAIN_S)
@@ -77,6 +82,7 @@ class GpuWatch:
                 after = library.snapshot()
                 self._busy_since = None
                 self._conditions = standing(before, after)
+                self.looked = True
                 if found := look(before, after):
                     self._post(found)
                 before = after

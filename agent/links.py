@@ -69,30 +69,30 @@ class LinkProbe:
     """Looks again and again; remembers which ports were ever up."""
 
     sys: Path = Path("/sys")
+    were_up: frozenset[str] = frozenset()
     _before: Ports | None = None
-    _were_up: set[str] = field(default_factory=set)
 
     def look(self) -> tuple[list[Finding], list[Condition]]:
         """What is new, and what stands."""
         after = read_ports(self.sys)
         found = look(self._before, after) if self._before is not None else []
         self._before = after
-        self._were_up |= {name for name, port in after.rdma.items() if port.state == ACTIVE}
-        self._were_up |= {name for name, up in after.carrier.items() if up}
+        self.were_up |= {name for name, port in after.rdma.items() if port.state == ACTIVE}
+        self.were_up |= {name for name, up in after.carrier.items() if up}
         return found, [*self._rdma_down(after), *self._carrier_lost(after)]
 
     def _rdma_down(self, ports: Ports) -> list[Condition]:
         return [
             Condition("rdma_port_down", name, "error", f"RDMA port {name} is {port.state}")
             for name, port in ports.rdma.items()
-            if port.state != ACTIVE and name in self._were_up
+            if port.state != ACTIVE and name in self.were_up
         ]
 
     def _carrier_lost(self, ports: Ports) -> list[Condition]:
         return [
             Condition("carrier_lost", name, "warning", f"network port {name} has no carrier")
             for name, up in ports.carrier.items()
-            if not up and name in self._were_up
+            if not up and name in self.were_up
         ]
 
 

@@ -24,6 +24,7 @@ from agent.state import dicts
 from agent.wire import Kind, Observation
 
 _TICK_S = 0.2
+_FIRST_LOOK_S = 60.0  # one that takes longer hangs, and holds up no word on the rest
 _BEAT_S, _AWAY_BEAT_S = 2.0, 20.0
 
 
@@ -47,11 +48,14 @@ class NodeAgent:
         self._beat, self._save = Heartbeat(_BEAT_S, _AWAY_BEAT_S), Every(5.0)
         paths = (settings.directory, *settings.watch_paths)
         self._watches: list[GpuWatch | MachineWatch] = (
-            [] if settings.virtual else [GpuWatch(self._post), MachineWatch(self._post, paths)]
+            []
+            if settings.virtual
+            else [GpuWatch(self._post), MachineWatch(self._post, paths, known=memory.get("machine"))]
         )
         self._standing = Standing()
         self._found: deque[Finding] = deque()
         self._quota = Quota()
+        self._began = time.monotonic()
 
     def run(self) -> int:
         """Watch until told to end, or until the directory is taken away."""
@@ -86,9 +90,14 @@ class NodeAgent:
             self._remember()
 
     def _state(self, now: float) -> dict[str, Any]:
-        """The heartbeat's data; conditions only where there is news of them."""
-        told = self._standing.tell([one for watch in self._watches for one in watch.conditions()], now)
+        """The heartbeat's data; conditions only where there is news of them.
+
+        Before the first look nothing is told: what an earlier life said still stands then.
+        """
         beat: dict[str, Any] = {"ranks": {}, "log_at": None}
+        if now - self._began < _FIRST_LOOK_S and not all(watch.looked for watch in self._watches):
+            return beat
+        told = self._standing.tell([one for watch in self._watches for one in watch.conditions()], now)
         return beat if told is None else beat | {"conditions": told}
 
     def _post(self, found: Sequence[Finding]) -> None:
@@ -111,4 +120,6 @@ class NodeAgent:
 
     def _remember(self) -> None:
         places = self._probe.positions()
-        self._core.memory.save({"kernel_log": places, "seen_until": utcnow().timestamp()})
+        known = {name: told for watch in self._watches for name, told in watch.remember().items()}
+        seen_until = utcnow().timestamp()
+        self._core.memory.save({"kernel_log": places, "seen_until": seen_until, "machine": known})

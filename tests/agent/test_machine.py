@@ -1,6 +1,7 @@
 """Links by a tree like /sys, disks by real file systems where we may make them, conditions by what stands."""
 
 import contextlib
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -181,6 +182,23 @@ def test_the_watch_finds_it_from_its_thread(sys: Sys, tmp_path: Path, until: Cal
     assert [one.signature for one in found] == ["link.carrier_lost"]
     told = found[0].observed()
     assert (told.kind, told.rank) == (Kind.KERNEL_LINE, None)
+
+
+def test_a_next_life_knows_what_was_well_once(sys: Sys, tmp_path: Path, until: Callable[..., Any]) -> None:
+    """A port that is down since before it began is no port without a cable."""
+    first = MachineWatch(lambda _: None, [tmp_path], sys.folder, look_s=0.01)
+    first.start()
+    until(lambda: first.looked, "a first look")
+    first.close()
+    known = json.loads(json.dumps(first.remember()))
+    assert known == {"were_up": ["eth0", "mlx5_0/1"], "was_writable": [str(tmp_path)]}
+    sys.write("class/infiniband/mlx5_0/ports/1/state", "1: DOWN")
+    for told, names in ((known, ["rdma_port_down"]), (None, []), ("garbage", []), ({"were_up": 1}, [])):
+        second = MachineWatch(lambda _: None, [tmp_path], sys.folder, known=told, look_s=0.01)
+        second.start()
+        until(lambda watch=second: watch.looked, "a first look")
+        second.close()
+        assert [one.name for one in second.conditions()] == names
 
 
 def test_conditions_are_told_when_they_change_and_now_and_then() -> None:
