@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from agent import flight, proc
 from agent.clock import stamp
 from agent.wire import Kind, Observation
 
@@ -41,11 +42,13 @@ class Target:
 
 @dataclass(frozen=True)
 class Stack:
-    """`frames`: of the main thread, innermost first; `error` in their place."""
+    """`frames`: of the main thread, innermost first; `gil`: it runs Python or C that keeps Python's lock, so
+    it does not wait for a device, a lock or a file; `error` in their place."""
 
     frames: tuple[str, ...] = ()
     threads: tuple[dict[str, Any], ...] = ()
     error: str | None = None
+    gil: bool | None = None
 
 
 def program() -> str | None:
@@ -64,7 +67,7 @@ def parse(text: str) -> Stack:
     if not read:
         return Stack(error="the process has no Python thread")
     main = next((one for one in read if one["name"] == "MainThread"), read[-1])
-    return Stack(tuple(main["frames"]), tuple(one for one in read if one is not main))
+    return Stack(tuple(main["frames"]), tuple(one for one in read if one is not main), gil=main["gil"])
 
 
 def _thread(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,6 +128,11 @@ def observe(spy: str | None, target: Target, cap_s: float = TIME_CAP_S) -> Obser
         "pid": target.pid,
         "frames": list(own.frames),
         "error": own.error,
+        "gil": own.gil,
+        "state": found.state if (found := proc.stat(target.pid)) else None,
+        "io_bytes": sum(proc.io_bytes(pid) for pid in (target.pid, *(pid for pid, _ in target.children))),
+        "flight": flight.of_process(target.pid, target.rank),
+        "switches": proc.voluntary_switches(target.pid),
         "threads": list(own.threads),
         "children": [
             {"pid": pid, "cmd": name, "frames": list(stack.frames), "error": stack.error}

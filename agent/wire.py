@@ -24,13 +24,16 @@ class Kind(StrEnum):
     heartbeat: {"ranks": {"<rank>": RankState}, "log_at": time of the newest log line | null,
         "conditions": [Condition], node agents only: all that stand, where there is news of them}
         Condition: {"name", "subject", "severity": "info|warning|error", "text", "since": time}
-        RankState: {"pid", "state": "R|S|D|T|Z|X", "cpu_ticks", "io_bytes", "voluntary_switches",
-        "step": int|null, "step_at": time|null, "children": int}; ticks and bytes include all below it
+        RankState: {"pid", "state": "R|S|D|T|Z|X|t", "cpu_ticks", "io_bytes", "voluntary_switches",
+        "still_s": for how long nothing of it moved, "step": int|null, "step_at": time|null,
+        "children": int}; ticks and bytes include all below it
     process_started: {"pid", "cmd"}                    (rank set)
     process_exited: {"pid", "exit_code": int|null, "signal": int|null, "last_lines": [str]}   (rank set)
     log_match: {"signature", "captured": {}, "line", "file", "line_no": int|null, "context": [str]}
     progress: {"step", "steps_per_s": float|null}      (rank set or null for the pod)
     stacks: {"pid", "frames": ["func (file:line)", …innermost first], "error": str|null,
+        "gil": bool|null, "state", "io_bytes", "switches" (the main thread's voluntary ones) at that moment,
+        "flight": [group] (agent/flight.py),
         "threads": [{"name", "frames", "active", "gil"}] besides the main one,
         "children": [{"pid", "cmd", "frames", "error"}]}     (rank set; null where no process was found)
     kernel_line: {"signature", "captured": {}, "line"}                                (node agents only)

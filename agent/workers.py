@@ -16,7 +16,7 @@ from agent.wire import Kind, Observation
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _YOUNG_S = 10.0  # a process may still replace its program (exec) and with it its environment
-_STATES = {"t": "S", "I": "S", "P": "S", "W": "S", "x": "X"}  # t: a debugger holds it, which is no fault
+_STATES = {"I": "S", "P": "S", "W": "S", "x": "X"}  # t stays t: a debugger holds it, which is no fault
 _LOG_GRACE_S = 0.05  # last words may still be on their way through a pipe
 _MAX_KNOWN = 4096
 _WORD_GRACE_S = 2.0  # for the supervisor or torchelastic to say how a process ended
@@ -68,6 +68,7 @@ class Workers:
     _members: Mapping[int, proc.Proc] = field(default_factory=dict)
     _python_seen: bool = False
     _below: dict[int, list[int]] = field(default_factory=dict)
+    _stood: dict[int, tuple[object, float]] = field(default_factory=dict)  # pid → its marks, and since when
 
     def resume(self, workers: list[Worker]) -> None:
         """Watch on what an earlier life of the agent watched; what has ended since is told."""
@@ -166,15 +167,26 @@ class Workers:
         if own is None or own.start != worker.start:
             return None
         below = self.children(worker.pid)
+        switches = proc.voluntary_switches(worker.pid)
         family = [own, *(found for pid in below if (found := proc.stat(pid)))]
         return {
             "pid": worker.pid,
             "state": _STATES.get(own.state, own.state),
             "cpu_ticks": sum(one.ticks for one in family),
             "io_bytes": sum(proc.io_bytes(one.pid) for one in family),
-            "voluntary_switches": proc.voluntary_switches(worker.pid),
+            "voluntary_switches": switches,
+            "still_s": self._still_s(worker.pid, (own.start, own.state, own.ticks, switches)),
             "children": len(family) - 1,
         }
+
+    def _still_s(self, pid: int, marks: object) -> float:
+        """For how long a process has been in one state without using CPU or being woken."""
+        now = time.monotonic()
+        old = self._stood.get(pid)
+        since = old[1] if old is not None and old[0] == marks else now
+        live = {worker.pid for worker in self.waiting()}
+        self._stood = {one: kept for one, kept in self._stood.items() if one in live} | {pid: (marks, since)}
+        return round(now - since, 1)
 
     def close(self) -> None:
         for watch in self._watches.values():

@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+FEW_BYTES = 256 * 1024  # between two looks: less is no work, but a thread that tells figures or reads /proc
+
 
 class FaultClass(StrEnum):
     PROCESS_EXIT = "process_exit"
@@ -83,13 +85,14 @@ class RankView:
     rank: int
     pod: str
     node: str
-    state: str  # R S D T Z X, or "gone"
+    state: str  # R S D T Z X, t (a debugger holds it), or "gone"
     step: int | None
     step_at: datetime | None
     cpu_moved: bool
     io_moved: bool
     stack: tuple[str, ...] | None = None  # innermost first; None: not collected
     stack_error: str | None = None
+    still: timedelta | None = None  # for so long in this state without a tick; None: not told
 
 
 @dataclass(frozen=True)

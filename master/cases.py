@@ -1,6 +1,6 @@
 """The case file of a run and the history of its job, from stored rows alone: any case can be replayed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import select
@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from agent.wire import Kind
 from master.casefile import (
+    FEW_BYTES,
     Action,
     CaseFile,
     Diagnosis,
@@ -155,10 +156,22 @@ def _rank_view(
         step_at=datetime.fromisoformat(step_at) if step_at else None,
         # Without a beat to compare with, nothing says that it stands still.
         cpu_moved=_moved(before, now, "cpu_ticks") or beats[0] is beats[1],
-        io_moved=_moved(before, now, "io_bytes") or beats[0] is beats[1],
+        io_moved=bytes_moved(before, now) or beats[0] is beats[1],
         stack=tuple(stacks.data["frames"]) if stacks and stacks.data["error"] is None else None,
         stack_error=stacks.data["error"] if stacks else None,
+        still=_seconds(told.get("still_s")),
     )
+
+
+def _seconds(told: float | None) -> timedelta | None:
+    return None if told is None else timedelta(seconds=told)
+
+
+def bytes_moved(before: Mapping[str, int] | None, now: Mapping[str, int] | None) -> bool:
+    """Work moves bytes; a thread that tells figures to a service, or looks into /proc, moves a few."""
+    if before is None or now is None:
+        return False
+    return abs(now.get("io_bytes", 0) - before.get("io_bytes", 0)) >= FEW_BYTES
 
 
 def _moved(before: dict[str, int] | None, now: dict[str, int] | None, name: str) -> bool:

@@ -39,6 +39,7 @@ class RankState(_Data):
     cpu_ticks: Number = 0
     io_bytes: Number = 0
     voluntary_switches: Number = 0
+    still_s: Annotated[float, Field(ge=0, le=1e9)] | None = None
     step: Step | None = None
     step_at: GivenMoment | None = None
     children: Number = 0
@@ -112,10 +113,26 @@ class Child(_Data):
     error: Line | None = None
 
 
+class Group(_Data):
+    """How far a rank is in one process group, by PyTorch's flight recorder."""
+
+    group: Word
+    ranks: Annotated[tuple[Annotated[int, Field(ge=0, le=MAX_RANK)], ...], Field(max_length=4096)] = ()
+    enqueued: Number
+    completed: Number = 0
+    op: Word = ""
+    sizes: Word = ""
+
+
 class Stacks(_Data):
     pid: Pid | None = None
     frames: Frames = ()
     error: Line | None = None
+    gil: bool | None = None
+    state: Annotated[str, Field(max_length=1)] | None = None
+    io_bytes: Number | None = None
+    switches: Number | None = None
+    flight: Annotated[tuple[Group, ...], Field(max_length=64)] = ()
     threads: Annotated[tuple[Thread, ...], Field(max_length=64)] = ()
     children: Annotated[tuple[Child, ...], Field(max_length=64)] = ()
 

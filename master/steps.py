@@ -1,14 +1,12 @@
 """How far a run is: folds what ranks tell of their steps into the run's row. Pure but for that row."""
 
-import statistics
 from collections.abc import Sequence
 from datetime import datetime
 
 from master.model import Run
 
 RHYTHM_KEPT = 256
-AT_ONCE = 4  # gaps that one heartbeat adds at most: it stands for a second, whatever the pace
-PAUSE = 4  # times the usual gap
+RARE_KEPT = 16  # of these the longest, however long ago: an evaluation may come but every few hours
 
 
 def fold(run: Run, step: int, at: datetime) -> bool:
@@ -24,20 +22,22 @@ def fold(run: Run, step: int, at: datetime) -> bool:
     if at <= run.last_step_at:
         return False
     if step > run.last_step:
-        gaps = _gaps((at - run.last_step_at).total_seconds(), step - run.last_step, run.rhythm)
-        run.rhythm = [*run.rhythm, *(round(gap, 4) for gap in gaps)][-RHYTHM_KEPT:]
+        run.rhythm = kept([*run.rhythm, round((at - run.last_step_at).total_seconds(), 4)])
     run.last_step, run.last_step_at = max(step, run.last_step), at
     return True
 
 
-def _gaps(seconds: float, steps: int, rhythm: Sequence[float]) -> list[float]:
-    """The gaps between steps of which only the last one's time is told. A pause before quick steps (an
-    evaluation, a checkpoint) must not vanish in their mean: it is what a hang may not be taken for."""
-    usual = statistics.median(rhythm) if rhythm else seconds / steps
-    pause = seconds - (steps - 1) * usual
-    if steps > 1 and pause > PAUSE * usual:
-        return [*([usual] * min(steps - 1, AT_ONCE - 1)), pause]
-    return [seconds / steps] * min(steps, AT_ONCE)
+def kept(gaps: Sequence[float]) -> list[float]:
+    """The newest gaps, and of older ones the rare long ones.
+
+    A gap is the time between two pieces of news, however many steps the second tells of: a log that tells of
+    each hundredth step is silent for a hundred steps, and that is no hang.
+    """
+    if len(gaps) <= RHYTHM_KEPT:
+        return list(gaps)
+    rare = sorted(range(len(gaps)), key=lambda n: gaps[n])[-RARE_KEPT:]
+    goes = next(n for n in range(len(gaps)) if n not in rare)
+    return [*gaps[:goes], *gaps[goes + 1 :]]
 
 
 def makes_steps(run: Run) -> bool:

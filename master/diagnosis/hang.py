@@ -1,27 +1,25 @@
 """No rank makes progress: from suspicion by silence to a verdict by stacks, CPU and I/O.
 
 RECOVERY.md tells a hang from a long phase: what moves (a stack, bytes) is alive; what stands still is judged
-the sooner the surer it is. A pause of 20 s in `sleep` or of 15 s in one busy line is still healthy.
+the sooner the surer it is (master/diagnosis/patience.py).
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from master.casefile import CaseFile, Culprit, RankView, Seen, Want
+from master.casefile import CaseFile, Culprit, Seen, Want
+from master.diagnosis import patience, recorder
 from master.diagnosis.culprit import of_ranks
 from master.diagnosis.progress import has_rhythm, longest_gap, usual_gap
-from master.diagnosis.stacks import Doing, Pose, Sample, odd_ones, poses, samples_of
+from master.diagnosis.stacks import Pose, Sample, crowd, odd_ones, poses, samples_of
 from master.diagnosis.world import World
 
 _FLOOR = timedelta(seconds=5)
+_RARE = timedelta(seconds=60)  # so much longer at most is waited before a look, for the sake of rare pauses
 _TWICE = 2
 _APART = timedelta(seconds=1.5)  # between two samples that are to show whether a stack moves
-_SPINNING = timedelta(seconds=18)  # one busy line that never moves
-_BLOCKED = timedelta(seconds=30)  # no CPU, no I/O, in code of its own: a lock, a sleep
-_OUTSIDE = timedelta(seconds=60)  # data, storage, a service
-_STILL = timedelta(seconds=6)  # over which a busy rank's samples must agree
+_LATELY = timedelta(seconds=5)
 _NO_STACKS = timedelta(seconds=15)  # beyond the deadline, then CPU and I/O alone must do
-_PATIENCE = 4  # time-outs that a long phase which shows life is given
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Hang:
     at: datetime
     kind: str
     quiet: timedelta
-    doing: str  # spinning | blocked | outside | everyone | unseen
+    doing: str  # spinning | blocked | outside | everyone | device | left | unseen
     texts: tuple[str, ...]
     confidence: float
     told: tuple[Seen, ...] = ()  # after the fact: who wrote it down
@@ -53,9 +51,13 @@ def hang(case: CaseFile, world: World, now: datetime) -> Hang | Want | None:
     if doubt is None or not _anyone_there(case):
         return None
     samples = samples_of(case, doubt.since)
-    if _fresh_wanted(case, samples, doubt, now):
-        return Want(True, f"no progress for {_seconds(now - doubt.since)} s")
-    return _verdict(case, samples, doubt, world, now)
+    stood = poses(samples)
+    why = f"no progress for {_seconds(now - doubt.since)} s"
+    if _fresh_wanted(case, samples, stood, doubt, now):
+        return Want(True, why)
+    found = _verdict(case, stood, doubt, world, now)
+    # What was seen a while ago may have gone on since: nobody is judged without a last look.
+    return Want(True, why) if found is not None and _is_stale(samples, now) else found
 
 
 def told_hang(case: CaseFile, world: World) -> Hang | None:
@@ -96,16 +98,18 @@ def suspicion(case: CaseFile, now: datetime) -> Suspicion | None:
 
 
 def adaptive_deadline(case: CaseFile) -> timedelta:
-    """A pause that this job's own rhythm has never come near."""
-    limit = max(_FLOOR, 4 * usual_gap(case), 1.5 * longest_gap(case))
-    return min(limit, case.hang.log_timeout)
+    """A pause that this job's rhythm seldom comes near: reason enough to look, not yet to judge."""
+    rare = min(1.5 * longest_gap(case), _RARE)
+    return min(max(_FLOOR, 4 * usual_gap(case), rare), case.hang.log_timeout)
 
 
 def _anyone_there(case: CaseFile) -> bool:
     return any(view.state != "gone" for view in case.ranks)
 
 
-def _fresh_wanted(case: CaseFile, samples: dict[int, list[Sample]], doubt: Suspicion, now: datetime) -> bool:
+def _fresh_wanted(
+    case: CaseFile, samples: dict[int, list[Sample]], stood: list[Pose], doubt: Suspicion, now: datetime
+) -> bool:
     """Whether stacks should be asked for: too few so far, or the newest are old by now."""
     if now - doubt.since > doubt.deadline + _NO_STACKS and not samples:
         return _ask_again(now, doubt)
@@ -114,8 +118,21 @@ def _fresh_wanted(case: CaseFile, samples: dict[int, list[Sample]], doubt: Suspi
     if len(newest) < len(expected):
         return now - doubt.since <= doubt.deadline + _NO_STACKS
     few = any(len(samples[rank]) < _TWICE for rank in expected)
-    pause = _APART if few else max(_APART, doubt.deadline / 3)
+    pause = _APART if few else max(_APART, _calm(stood, doubt, now))
     return pause <= now - min(newest, default=now) < pause + _NO_STACKS  # an agent may never answer
+
+
+def _calm(stood: list[Pose], doubt: Suspicion, now: datetime) -> timedelta:
+    """How long until the next look: the longer it lasts the longer, longer still where stacks move."""
+    quiet = now - doubt.since
+    alive = any(pose.moving for pose in stood)
+    return min(doubt.deadline / 3, quiet / 10) if not alive else max(doubt.deadline / 3, quiet / 10)
+
+
+def _is_stale(samples: dict[int, list[Sample]], now: datetime) -> bool:
+    """Whether the newest look is old, but not so old that agents do not seem to answer."""
+    newest = max((kept[-1].at for kept in samples.values()), default=now)
+    return _LATELY < now - newest < _LATELY + _NO_STACKS
 
 
 def _ask_again(now: datetime, doubt: Suspicion) -> bool:
@@ -124,71 +141,44 @@ def _ask_again(now: datetime, doubt: Suspicion) -> bool:
     return over % 60 < 1
 
 
-def _verdict(
-    case: CaseFile, samples: dict[int, list[Sample]], doubt: Suspicion, world: World, now: datetime
-) -> Hang | None:
+def _verdict(case: CaseFile, stood: list[Pose], doubt: Suspicion, world: World, now: datetime) -> Hang | None:
     quiet = now - doubt.since
-    stood = poses(samples)
     if not stood:
         return _unseen(case, doubt, quiet)
-    busy = [pose for pose in stood if pose.doing is not Doing.WAITING]
-    doing, needed = _needed(busy, case)
-    if _alive(case, stood, doubt, quiet) or _too_early(stood, doubt, quiet, needed, case):
+    runs = {view.rank for view in case.ranks if view.cpu_moved}
+    waiting = crowd(stood, len(world.ranks), runs)
+    scene = patience.Scene(case, stood, waiting, doubt.kind, quiet, _left(case, stood, world))
+    needed = patience.needed(scene)
+    if needed is None or any(pose.samples < _TWICE for pose in stood):
         return None
-    odd = odd_ones(stood, len(world.ranks))
+    if quiet < needed.quiet or any(pose.still < needed.still for pose in patience.decisive(scene)):
+        return None
+    left = sorted(scene.left) if not scene.busy else []
+    record = recorder.of_case([seen for seen in case.seen if seen.at >= doubt.since])
+    odd = left or (list(record.ranks) if record else odd_ones(stood, len(world.ranks), runs))
     culprit = of_ranks(odd, world) if odd else Culprit()
     confidence = 0.85 if culprit != Culprit() else 0.65
-    return Hang(culprit, doubt.since, doubt.kind, quiet, doing, _words(stood, odd), confidence)
+    words = (
+        *((record.text,) if record else ()),
+        *(f"rank {rank} has ended well" for rank in left[:3]),
+        *_words(stood, odd),
+    )
+    return Hang(culprit, doubt.since, doubt.kind, quiet, "left" if left else needed.doing, words, confidence)
 
 
-def _too_early(
-    stood: list[Pose], doubt: Suspicion, quiet: timedelta, needed: timedelta, case: CaseFile
-) -> bool:
-    """What is seen could still be a healthy pause."""
-    if any(pose.samples < _TWICE for pose in stood):
-        return True
-    if doubt.kind == "rhythm" and quiet < min(needed, case.hang.log_timeout):
-        return True
-    if doubt.kind == "stack" and min(pose.still for pose in stood) < 0.9 * case.hang.stack_timeout:
-        return True
-    still = min(needed / 3, _STILL)
-    return any(pose.still < still for pose in stood if pose.doing is not Doing.WAITING)
-
-
-def _alive(case: CaseFile, stood: list[Pose], doubt: Suspicion, quiet: timedelta) -> bool:
-    """A stack that moves, bytes that flow, a compiler at work: a long phase. It gets several time-outs."""
-    patience = _PATIENCE * case.hang.log_timeout
-    if any(pose.moving for pose in stood):
-        return doubt.kind != "log" or quiet < patience
-    if any(pose.doing is Doing.COMPILING for pose in stood):
-        return quiet < patience
-    io_moves = any(view.io_moved for view in case.ranks)
-    return io_moves and doubt.kind != "stack" and quiet < patience
-
-
-def _needed(busy: list[Pose], case: CaseFile) -> tuple[str, timedelta]:
-    """What the odd ranks are at, and how long that may last in a healthy job."""
-    if not busy:
-        return "everyone", timedelta(0)
-    views: dict[int, RankView] = {view.rank: view for view in case.ranks}
-    if any(pose.doing is Doing.OUTSIDE for pose in busy):
-        return "outside", max(_OUTSIDE, 3 * longest_gap(case))
-    if all(pose.rank in views and _runs(views[pose.rank]) for pose in busy):
-        return "spinning", max(_SPINNING, 3 * longest_gap(case))
-    return "blocked", max(_BLOCKED, 3 * longest_gap(case))
-
-
-def _runs(view: RankView) -> bool:
-    """On a CPU now and before; a blocked process also gains a tick now and then, by its helper threads."""
-    return view.state == "R" and view.cpu_moved
+def _left(case: CaseFile, stood: list[Pose], world: World) -> frozenset[int]:
+    """Ranks that ended well, or silently. (Who ended otherwise is told by how it ended.)"""
+    ended = {rank for pod in case.pods if pod.exit_code == 0 for rank in pod.ranks}
+    ended |= {view.rank for view in case.ranks if view.state == "gone"}
+    return frozenset(ended & world.ranks - {pose.rank for pose in stood})
 
 
 def _unseen(case: CaseFile, doubt: Suspicion, quiet: timedelta) -> Hang | None:
     """No stack can be read: a job in which nothing moves is called late, one that burns CPU later still."""
-    if any(view.io_moved for view in case.ranks) or doubt.kind == "stack":
+    if any(view.io_moved for view in case.ranks) or doubt.kind == "stack" or patience.debugged(case):
         return None
     burns = any(view.cpu_moved for view in case.ranks)
-    if quiet < max(case.hang.log_timeout if burns else _BLOCKED, doubt.deadline + _NO_STACKS):
+    if quiet < max(patience.unseen(case, burns=burns), doubt.deadline + _NO_STACKS):
         return None
     text = f"no step, no I/O, {'CPU time but ' if burns else 'no CPU time; '}no stack could be read"
     return Hang(Culprit(), doubt.since, doubt.kind, quiet, "unseen", (text,), 0.5)

@@ -47,8 +47,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def usual_gap(case: CaseFile) -> timedelta:
-    """What nearly all gaps between steps stay under."""
-    return timedelta(seconds=min(percentile(case.rhythm, 0.99), 86_400.0))
+    """What most gaps stay under. A sixteenth of what is remembered are the longest ever (master/steps.py)."""
+    return timedelta(seconds=min(percentile(case.rhythm, 0.9), 86_400.0))
 
 
 def longest_gap(case: CaseFile) -> timedelta:

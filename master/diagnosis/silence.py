@@ -10,11 +10,14 @@ from master.diagnosis.exits import End
 from master.diagnosis.progress import has_rhythm, longest_gap, usual_gap
 from master.diagnosis.world import World
 
+_IN_KERNEL_ONLY = frozenset("D")
 _STOPPED = frozenset("TZX")
 _DEAD = frozenset("ZX")  # its end is on its way to us
 _NEVER_YET = timedelta(seconds=10)  # a process that is stopped before its first step
 _AT_LEAST = timedelta(seconds=3)
-_IN_KERNEL = timedelta(seconds=30)
+_KERNEL = timedelta(
+    seconds=120
+)  # where Linux's own khungtaskd begins to warn; storage stalls shorter than that
 _GONE = timedelta(seconds=10)  # the agent takes up to two seconds to learn how a process ended
 
 
@@ -43,10 +46,12 @@ def silence(case: CaseFile, ends: list[End], world: World, now: datetime) -> Sil
         (_STOPPED - _DEAD, _stop_wait(case), Cause.HEARTBEAT_LOST),
         (_DEAD, max(_NEVER_YET, _stop_wait(case)), Cause.HEARTBEAT_LOST),
         (frozenset({"gone"}), _GONE, Cause.UNKNOWN),
-        (frozenset("D"), _kernel_wait(case), Cause.HEARTBEAT_LOST),
+        (_IN_KERNEL_ONLY, _kernel_wait(case), Cause.HEARTBEAT_LOST),
     ):
         silent = [view for view in live if view.state in states and _stood(view, case, now) >= wait]
         silent = [view for view in silent if not (view.cpu_moved or view.io_moved)]
+        if states == _IN_KERNEL_ONLY:  # a look falls easily into one of a healthy process's many short waits
+            silent = [view for view in silent if view.still is None or view.still >= _KERNEL]
         if silent:
             return _silent(silent, case, cause, world)
     return None
@@ -65,7 +70,7 @@ def _stop_wait(case: CaseFile) -> timedelta:
 
 def _kernel_wait(case: CaseFile) -> timedelta:
     """State D is where healthy processes wait for disks: only long standing counts."""
-    return max(_IN_KERNEL, 2 * longest_gap(case)) if has_rhythm(case) else 4 * _IN_KERNEL
+    return max(_KERNEL, 2 * longest_gap(case)) if has_rhythm(case) else 2 * _KERNEL
 
 
 def _stood(view: RankView, case: CaseFile, now: datetime) -> timedelta:

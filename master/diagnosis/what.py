@@ -116,6 +116,8 @@ def what_of_hang(stuck: Hang) -> Words:
         "blocked": ("阻塞不动", "is blocked"),
         "outside": ("在等待外部", "waits for something outside"),
         "everyone": ("所有 rank 都在通信中等待", "every rank waits in a collective"),
+        "device": ("所有 rank 都停在原地等待设备", "every rank stands at one place and waits for its device"),
+        "left": ("其余 rank 在等待已经结束的进程", "the others wait for a process that has ended"),
         "unseen": ("无法取得调用栈", "no stack could be read"),
     }.get(stuck.doing)
     if how is None:

@@ -261,6 +261,7 @@ def test_logs(admin: TestClient, world: World) -> None:
 def test_stacks_of_a_job_that_does_not_run(admin: TestClient, world: World) -> None:
     job_id = created(admin)
     empty = {"collected_at": None, "ranks": [], "frames": [], "errors": {}}
+    empty |= {"odd": "", "children": {}, "child_frames": {}}
     assert admin.get(f"/jobs/{job_id}/stacks").json() == empty
     assert admin.post(f"/jobs/{job_id}/stacks").status_code == 409
 

@@ -179,7 +179,7 @@ FAULTS = {
     ),
     "a rank stuck in the kernel": (
         steady().idle().state(0, "D"),
-        61,
+        151,
         Expect("heartbeat_lost", "heartbeat_lost", rank=0),
     ),
     "a process that vanished without a word": (
