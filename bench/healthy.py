@@ -138,6 +138,8 @@ def _tell_healthy(seed: int, hours: int) -> None:
         watched, called = healthy(number, min(JOB_HOURS, hours - lived / HOUR))
         lived, looks = lived + watched.now, looks + watched.looked
         suspected, calls = suspected + watched.suspected_s, calls + len(called)
+        if number % 10 == 0:
+            print(f"  … {lived / HOUR:.0f} h, {calls} called", flush=True)
         for one in called:
             job, said = watched.job, one.found.evidence
             print(f"  false: job {number} at {one.at:.0f} s in {one.phase}: {one.found.fingerprint}")

@@ -108,9 +108,7 @@ class Watched:
         if self.arriving is not None and self.now >= self.arriving:
             self._collect(acts)
         quiet = self.now - (self._news() if self.run.last_step_at else 0.0)
-        self.look_due = self.now + min(
-            5.0, 1.0 + quiet // 60
-        )  # the master looks each second; this is for speed
+        self.look_due = self.now + min(12.0, 1.0 + quiet // 30)  # the master looks each second: for speed
         verdict = diagnose(self._case(acts), self.at(self.now))
         if isinstance(verdict, Diagnosis):
             return verdict
