@@ -52,12 +52,15 @@ def hang(case: CaseFile, world: World, now: datetime) -> Hang | Want | None:
         return None
     samples = samples_of(case, doubt.since)
     stood = poses(samples)
-    why = f"no progress for {_seconds(now - doubt.since)} s"
-    if _fresh_wanted(case, samples, stood, doubt, now):
-        return Want(True, why)
+    want = Want(True, f"no progress for {_seconds(now - doubt.since)} s")
+    overdue = _overdue(case, samples, stood, doubt, now)
+    if timedelta(0) <= overdue < _NO_STACKS:
+        return want
     found = _verdict(case, stood, doubt, world, now)
     # What was seen a while ago may have gone on since: nobody is judged without a last look.
-    return Want(True, why) if found is not None and _is_stale(samples, now) else found
+    if found is not None and (overdue >= _NO_STACKS or not _is_stale(samples, now)):
+        return found
+    return want if found is not None or overdue >= _NO_STACKS else None
 
 
 def told_hang(case: CaseFile, world: World) -> Hang | None:
@@ -107,38 +110,31 @@ def _anyone_there(case: CaseFile) -> bool:
     return any(view.state != "gone" for view in case.ranks)
 
 
-def _fresh_wanted(
+def _overdue(
     case: CaseFile, samples: dict[int, list[Sample]], stood: list[Pose], doubt: Suspicion, now: datetime
-) -> bool:
-    """Whether stacks should be asked for: too few so far, or the newest are old by now."""
-    if now - doubt.since > doubt.deadline + _NO_STACKS and not samples:
-        return _ask_again(now, doubt)
+) -> timedelta:
+    """For how long the next look has been due; below zero: it is not. Agents that do not answer are asked on,
+    but not waited for."""
+    since_doubt = now - doubt.since - doubt.deadline
     expected = [view.rank for view in case.ranks if view.state not in ("gone", "Z", "X")]
     newest = [samples[rank][-1].at for rank in expected if rank in samples]
-    if len(newest) < len(expected):
-        return now - doubt.since <= doubt.deadline + _NO_STACKS
-    few = any(len(samples[rank]) < _TWICE for rank in expected)
+    if not newest or (len(newest) < len(expected) and since_doubt <= _NO_STACKS):
+        return since_doubt
+    few = any(len(samples[rank]) < _TWICE for rank in expected if rank in samples)
     pause = _APART if few else max(_APART, _calm(stood, doubt, now))
-    return pause <= now - min(newest, default=now) < pause + _NO_STACKS  # an agent may never answer
+    return now - min(newest) - pause
 
 
 def _calm(stood: list[Pose], doubt: Suspicion, now: datetime) -> timedelta:
     """How long until the next look: the longer it lasts the longer, longer still where stacks move."""
     quiet = now - doubt.since
     alive = any(pose.moving for pose in stood)
-    return min(doubt.deadline / 3, quiet / 10) if not alive else max(doubt.deadline / 3, quiet / 10)
+    # the looks that are kept (master/evidence.py: STACKS_KEPT) must reach back over most of the pause
+    return max(min(doubt.deadline / 3, quiet / 10), quiet / 20, doubt.deadline / 3 if alive else _APART)
 
 
 def _is_stale(samples: dict[int, list[Sample]], now: datetime) -> bool:
-    """Whether the newest look is old, but not so old that agents do not seem to answer."""
-    newest = max((kept[-1].at for kept in samples.values()), default=now)
-    return _LATELY < now - newest < _LATELY + _NO_STACKS
-
-
-def _ask_again(now: datetime, doubt: Suspicion) -> bool:
-    """Now and then, though nothing came so far."""
-    over = (now - doubt.since - doubt.deadline).total_seconds()
-    return over % 60 < 1
+    return bool(samples) and now - max(kept[-1].at for kept in samples.values()) > _LATELY
 
 
 def _verdict(case: CaseFile, stood: list[Pose], doubt: Suspicion, world: World, now: datetime) -> Hang | None:
@@ -178,7 +174,8 @@ def _unseen(case: CaseFile, doubt: Suspicion, quiet: timedelta) -> Hang | None:
     if any(view.io_moved for view in case.ranks) or doubt.kind == "stack" or patience.debugged(case):
         return None
     burns = any(view.cpu_moved for view in case.ranks)
-    if quiet < max(patience.unseen(case, burns=burns), doubt.deadline + _NO_STACKS):
+    needed = patience.unseen(case, burns=burns)
+    if needed is None or quiet < max(needed, doubt.deadline + _NO_STACKS):
         return None
     text = f"no step, no I/O, {'CPU time but ' if burns else 'no CPU time; '}no stack could be read"
     return Hang(Culprit(), doubt.since, doubt.kind, quiet, "unseen", (text,), 0.5)

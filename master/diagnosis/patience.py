@@ -72,8 +72,12 @@ def debugged(case: CaseFile) -> bool:
     return any(view.state == "t" for view in case.ranks)
 
 
-def unseen(case: CaseFile, *, burns: bool) -> timedelta:
-    return long(case) if burns else max(_DARK, 1.5 * longest_gap(case))
+def unseen(case: CaseFile, *, burns: bool) -> timedelta | None:
+    """Without a stack. `burns`: CPU is used; where none is, the silence of all must itself have lasted."""
+    if burns:
+        return None if _is_mute(case) else long(case)
+    rested = all(view.still is None or view.still >= _DARK for view in case.ranks if view.state != "gone")
+    return max(_DARK, 1.5 * longest_gap(case)) if rested else None
 
 
 def decisive(scene: Scene) -> Sequence[Pose]:

@@ -240,7 +240,7 @@ def odd_ones(all_poses: Sequence[Pose], world_size: int, runs: Container[int] = 
     if busy:
         few = len(busy) * 2 < world_size or (len(busy) == 1 and world_size == 2)
         sure = waiting and all(_is_known(pose, runs) for pose in busy)
-        return [pose.rank for pose in busy] if few and sure and _apart(busy, all_poses, waiting) else []
+        return [pose.rank for pose in busy] if few and sure and _apart(busy, all_poses, waiting, runs) else []
     if not all(pose.together for pose in all_poses):
         return []  # where hosts wait for their devices, the place says little of who came and who did not
     groups = sorted(_alike(all_poses).values(), key=len)
@@ -254,10 +254,13 @@ def _is_known(pose: Pose, runs: Container[int]) -> bool:
     return pose.doing is not Doing.OWN or pose.holds is not False or pose.rank not in runs
 
 
-def _apart(busy: Sequence[Pose], all_poses: Sequence[Pose], waiting: frozenset[int]) -> bool:
-    """Not merely some lines farther in the function where others wait for their devices."""
+def _apart(
+    busy: Sequence[Pose], all_poses: Sequence[Pose], waiting: frozenset[int], runs: Container[int]
+) -> bool:
+    """Not merely some lines farther in the function where others wait for their devices, as they do."""
     where = {_function(pose) for pose in all_poses if pose.rank in waiting and pose.doing is Doing.OWN}
-    return all(pose.holds or pose.doing is not Doing.OWN or _function(pose) not in where for pose in busy)
+    alike = (pose for pose in busy if pose.doing is Doing.OWN and not pose.holds and pose.rank in runs)
+    return all(_function(pose) not in where for pose in alike)
 
 
 def _function(pose: Pose) -> str:

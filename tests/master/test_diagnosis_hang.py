@@ -187,6 +187,22 @@ def test_without_any_stack_a_busy_job_gets_the_time_of_an_evaluation() -> None:
     assert story.fault(4237).fingerprint == "hang/unseen"
 
 
+def test_a_job_that_tells_nothing_and_shows_nothing_is_left_alone_while_it_computes() -> None:
+    story = Story().idle().state(0, "R", cpu=True)
+    for moment in range(900, 20_000, 200):
+        assert not isinstance(story.judged(moment), Diagnosis)
+
+
+def test_a_job_that_tells_nothing_and_shows_nothing_must_have_rested_for_long() -> None:
+    story = Story().idle()
+    for rank, view in story.views.items():
+        story.views[rank] = replace(view, still=timedelta(seconds=20))
+    assert not isinstance(story.judged(1400), Diagnosis)
+    for rank, view in story.views.items():
+        story.views[rank] = replace(view, still=timedelta(seconds=200))
+    assert story.fault(1400).fingerprint == "hang/unseen"
+
+
 def test_hang_detection_off_calls_no_hang() -> None:
     off = Story(hang=replace(HANG, enabled=False)).steps(until=30).idle()
     assert sampled(off, 600, rank0=ALL_REDUCE, rank1=ALL_REDUCE).judged(3600) is None
@@ -305,6 +321,20 @@ def test_nobody_is_judged_by_an_old_look() -> None:
     assert wanted is not None
     assert not isinstance(wanted, Diagnosis)
     assert wanted.stacks
+
+
+def test_an_agent_that_was_away_is_asked_on() -> None:
+    story = steady().idle().stacks(35.5, rank0=ALL_REDUCE, rank1=SLEEP)
+    for moment in (60, 100, 900):
+        wanted = story.judged(moment)
+        assert wanted is not None
+        assert not isinstance(wanted, Diagnosis)
+
+
+def test_agents_that_answered_no_more_are_not_waited_for() -> None:
+    story = sampled(steady().idle(), 56, rank0=ALL_REDUCE, rank1=SLEEP)
+    assert not isinstance(story.judged(63), Diagnosis)
+    assert story.fault(90).culprit.rank == 1
 
 
 def test_a_log_of_each_hundredth_step_is_no_hang_between_its_lines() -> None:

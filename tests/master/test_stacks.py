@@ -94,7 +94,9 @@ HOST = [
     LINE,
     *MAIN,
 ]  # `loss.item()` of a rank whose kernels wait for another rank: no native frame, and it spins
-DEV = (HOST, False)  # Python's lock is free
+FREE, HELD = {"gil": False}, {"gil": True}  # Python's lock
+DEV = (HOST, FREE)
+STOPPED = (HOST, {"gil": False, "state": "D"})
 SYNC = ["synchronize (torch/cuda/__init__.py:1085)", *HOST]
 BACKWARD = ["_engine_run_backward (torch/autograd/graph.py:865)", "backward (torch/_tensor.py:625)", *HOST]
 FARTHER = ["train_step (train.py:60)", *MAIN]
@@ -111,17 +113,18 @@ LOADS = [
     [
         pytest.param([WAITS, WAITS, SPINS, WAITS], "2", id="one is not in the collective"),
         pytest.param([WAITS] * 4, "", id="all are"),
-        pytest.param([DEV, (SPINS, True), DEV, (SYNC, False)], "1", id="hosts spin, one computes"),
-        pytest.param([DEV, (CLIP, False), DEV, (BACKWARD, False)], "", id="hosts spin at several places"),
+        pytest.param([DEV, (SPINS, HELD), DEV, (SYNC, FREE)], "1", id="hosts spin, one computes"),
+        pytest.param([DEV, (CLIP, FREE), DEV, (BACKWARD, FREE)], "", id="hosts spin at several places"),
         pytest.param([DEV] * 4, "", id="hosts spin at one place"),
-        pytest.param([DEV, DEV, (LOADS, False), DEV], "2", id="hosts spin, one loads"),
+        pytest.param([DEV, DEV, (LOADS, FREE), DEV], "2", id="hosts spin, one loads"),
         pytest.param([HOST, HOST, SPINS, HOST], "2", id="no word of Python's lock: most at one place"),
         pytest.param([HOST, HOST, FARTHER, HOST], "", id="a line farther on is no sign"),
+        pytest.param([DEV, DEV, STOPPED, DEV], "2", id="hosts spin, one uses no CPU at the same line"),
         pytest.param([WAITS, SPINS, SPINS, WAITS], "", id="half and half"),
     ],
 )  # fmt: skip
 def test_the_odd_one_is_named_by_python_frames_alone(ranks: list[Any], odd: str) -> None:
     looks = {
-        n: told(one[0], gil=one[1]) if isinstance(one, tuple) else told(one) for n, one in enumerate(ranks)
+        n: told(one[0], **one[1]) if isinstance(one, tuple) else told(one) for n, one in enumerate(ranks)
     }
     assert document(looks)["odd"] == odd
