@@ -127,7 +127,8 @@ def _is_mute(case: CaseFile) -> bool:
 def _of_the_restless(scene: Scene) -> Needed | None:
     """What moves is alive; what goes round between few places, without CPU or bytes, tries in vain."""
     round_and_round = scene.busy and all(pose.rounds >= _ROUNDS for pose in scene.busy)
-    if round_and_round and scene.waiting and scene.kind != "stack" and scene.flat(scene.busy):
+    told = scene.kind != "stack" and not _is_mute(scene.case)
+    if round_and_round and told and scene.waiting and scene.flat(scene.busy):
         return Needed("blocked", 2 * scene.case.hang.log_timeout, timedelta(0))
     return _at_last(scene, "spinning")
 
