@@ -10,6 +10,7 @@ from typing import Any
 
 from agent.signatures import Scanner, is_progress, step_of
 from agent.wire import Kind
+from master.bundlestamps import Sort, stamp_of
 from master.bundlewords import Told, platform_words, probe_words
 from master.casefile import CaseFile, HangSettings, PodView, RankView, Seen, Source
 
@@ -24,6 +25,7 @@ _SCANNER = Scanner()
 NodeWorld = tuple[str, str, tuple[int, ...]]  # name, address, ranks
 Mark = tuple[datetime, int | None]  # when a step was told of, and its number
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+_LONG_BEFORE = timedelta(days=1)  # beyond what time zones make of a stamp that tells none
 _BEFORE = timedelta(seconds=60)  # a node's clock may be behind
 
 
@@ -56,7 +58,11 @@ class Line:
 def read_lines(lines: Sequence[Line], nodes: Sequence[NodeWorld], started_at: datetime | None) -> Bundle:
     """A case out of all its lines. `started_at`: when the job began, if that is known."""
     in_order = sorted(lines, key=lambda line: line.at)
-    seen = [one for line in in_order if (one := seen_of(line)) is not None]
+    seen = [
+        one
+        for line in in_order
+        if not _is_replayed(line, started_at or line.at) and (one := seen_of(line)) is not None
+    ]
     marks = [
         (line.at, step_of(line.text))
         for line in in_order
@@ -64,6 +70,12 @@ def read_lines(lines: Sequence[Line], nodes: Sequence[NodeWorld], started_at: da
     ]
     span = (in_order[0].at, in_order[-1].at) if in_order else (_NEVER, _NEVER)
     return read_seen(seen, marks, nodes, span, started_at=started_at, addresses=_pods(in_order))
+
+
+def _is_replayed(line: Line, since: datetime) -> bool:
+    """Whoever reads a kernel's log from its beginning gets lines now that were written long before."""
+    stamp = stamp_of(line.text) if line.source in ("kernel", "journal") else None
+    return stamp is not None and stamp.sort is Sort.FULL and stamp.at < since - _LONG_BEFORE
 
 
 def read_seen(

@@ -22,12 +22,19 @@ _ACTOR = re.compile(r"\buser=(\S+)|\bby user[= ](\S+)|deleted by (\S+)")
 _PLATFORM = {
     "job_succeeded": r"\b(?:job|pytorchjob|jobset|mpijob)\b.*\b(?:Succeeded|Completed?)\b",
     "pod_completed": r"reason=Completed\b|terminated.*exitCode=0\b|exit ?code[=: ]0\b",
-    "pod_preempted": r"\bpreempt(?:ed|ing|ion)?\b",
+    "pod_preempted": (
+        r"\bpreempt(?:ed|ing|ion)?\b|Spot ?Interruption|Spot ITN|"
+        r"instance (?:will be|is being) (?:interrupted|reclaimed)"
+    ),
     "pod_evicted": r"\bEvict(?:ed|ing|ion)\b|low on resource:|TaintManagerEviction",
     "pod_oom_killed": r"OOMKilled",
     "node_lost": (
         r"Ready=(?:Unknown|False)|NodeNotReady|NodeStatusUnknown|Kubelet stopped posting|"
         r"node\.kubernetes\.io/(?:unreachable|not-ready)|\bnode\b.*\b(?:is down|unreachable|rebooted)\b"
+    ),
+    # kubelet found fewer healthy devices than it had promised
+    "pod_devices_lost": (
+        r"UnexpectedAdmissionError.*(?:healthy devices|devices unavailable)|cannot allocate unhealthy devices"
     ),
     "pod_not_started": (
         r"ImagePullBackOff|ErrImagePull|FailedMount|CreateContainer(?:Config)?Error|FailedScheduling|"
@@ -45,10 +52,15 @@ _MISSING = re.compile(r"(?i)heartbeat (?:missing|lost|overdue|timed? ?out)|no he
 _BEAT = re.compile(r"(?i)heartbeat ok")
 _BLOCKED = re.compile(r"(?i)(?:blocked|waiting) in (\w+)")
 _EVENT = re.compile(r"^(?:Normal|Warning) \w+ \S+ ")
-_CUSTOM = re.compile(r"custom (?:log )?pattern(?: matched)?: [\"'](?P<pattern>.+?)[\"'](?: |$)")
+_CUSTOM = re.compile(
+    r"custom (?:log )?pattern(?: matched)?:? [\"'](?P<pattern>.+?)[\"'](?: |:|$)(?!(?:did )?not? )"
+)
 _STATE = re.compile(r"(?:process )?state[ =:]+([RSDTZX])\b")
+_IN_WORDS = (("Z", re.compile(r"(?i)\b(?:is|became) (?:a )?(?:zombie|defunct)\b")),
+             ("T", re.compile(r"(?i)\b(?:was|is) (?:stopped|suspended) by SIG(?:STOP|TSTP)\b")))  # fmt: skip
 _STANDS = re.compile(
-    r"(?i)no (?:new )?(?:training )?(?:progress|iteration|step|log)\b.*?\bfor (\d+) ?s|stalled for (\d+)"
+    r"(?i)no (?:new )?(?:training )?(?:progress|iteration|step|log)\b.*?\bfor (\d+) ?s|stalled for (\d+)|"
+    r"progress (?:missing|overdue)(?: for)? (\d+) ?s"
 )
 _STACK = re.compile(r"py-spy: .*?: (?P<frames>.+)")
 _CUT_SHORT = re.compile(r"\s*<-\s*")
@@ -113,8 +125,12 @@ def probe_words(text: str) -> Told | None:
     if found := _CUSTOM.search(text):
         data = {"signature": "custom", "captured": {"pattern": found["pattern"]}, "line": text}
         return Told(Kind.LOG_MATCH, {**data, "whole_job": True})  # whoever prints it need not be at fault
-    state = _STATE.search(text)
-    return _beat_words(text, {"state": state[1]} if state else {})
+    state = found[1] if (found := _STATE.search(text)) else _state_in_words(text)
+    return _beat_words(text, {"state": state} if state else {})
+
+
+def _state_in_words(text: str) -> str | None:
+    return next((state for state, form in _IN_WORDS if form.search(text)), None)
 
 
 def _beat_words(text: str, data: dict[str, Any]) -> Told | None:
@@ -125,5 +141,5 @@ def _beat_words(text: str, data: dict[str, Any]) -> Told | None:
     if found := _BLOCKED.search(text):
         return Told(Kind.STACKS, {"frames": [f"{found[1]} (distributed_c10d.py)"], **data})
     if found := _STANDS.search(text):
-        return Told("no_progress", {"for_s": int(found[1] or found[2]), **data})
+        return Told("no_progress", {"for_s": int(found[1] or found[2] or found[3]), **data})
     return Told("heartbeat_ok", data) if _BEAT.search(text) else None

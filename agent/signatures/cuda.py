@@ -21,7 +21,7 @@ CUDA = (
     ),
     Signature(
         "cuda.ecc",
-        r"CUDA error: uncorrectable ECC error.*",
+        r"CUDA [Ee]rror: uncorrectable ECC error.*",
         "gpu_hardware",
         Role.CULPRIT,
         "ml-eng; jade-hpc 194",
@@ -30,8 +30,18 @@ CUDA = (
         isolate=Isolate.ALWAYS,
     ),
     Signature(
+        "cuda.nvlink",
+        r"CUDA [Ee]rror: uncorrectable NVLink error.*",
+        "nvlink_fabric",
+        Role.CULPRIT,
+        "cudaErrorNvlinkUncorrectable",
+        trigger=Trigger.AT_ONCE,
+        hardware=True,
+        isolate=Isolate.ALWAYS,
+    ),
+    Signature(
         "cuda.gpu_lost",
-        r"(?:CUDA error: |Unable to determine the device handle for GPU ?\S*: )?"
+        r"(?:CUDA [Ee]rror: |Unable to determine the device handle for GPU ?\S*: )?"
         r"GPU (?:has fallen off the bus|is lost).*",
         "gpu_hardware",
         Role.CULPRIT,
@@ -41,8 +51,8 @@ CUDA = (
     ),
     Signature(
         "cuda.oom",
-        r"(?:CUDA out of memory\..*|CUDA error: out of memory.*|HIP out of memory\..*)|"
-        r"(?:[\w.]+\.)?OutOfMemoryError: .*",
+        r"(?:CUDA out of memory\..*|.*(?:CUDA|HIP) [Ee]rror: out of memory.*|HIP out of memory\..*)|"
+        r".*CUDA_ERROR_OUT_OF_MEMORY.*|(?:[\w.]+\.)?OutOfMemoryError: .*",
         "cuda_oom",
         Role.CULPRIT,
         "ml-eng; FunASR 2006",
@@ -58,7 +68,7 @@ CUDA = (
     ),
     Signature(
         "cuda.assert",
-        r"CUDA error: device-side assert triggered.*",
+        r"CUDA [Ee]rror: device-side assert triggered.*",
         "user_code_error",
         Role.CULPRIT,
         "nccl 1504",
@@ -66,7 +76,7 @@ CUDA = (
     ),
     Signature(
         "cuda.env",
-        r"CUDA error: (?:no kernel image is available|invalid device function|PTX).*|"
+        r"CUDA [Ee]rror: (?:no kernel image is available|invalid device function|PTX).*|"
         r".*(?:CUDA driver version is insufficient|NVIDIA driver on your system is too old).*",
         "env_mismatch",
         Role.CULPRIT,
@@ -75,7 +85,7 @@ CUDA = (
     ),
     Signature(
         "cuda.user",
-        r"CUDA error: (?:misaligned address|invalid configuration|invalid argument|"
+        r"CUDA [Ee]rror: (?:misaligned address|invalid configuration|invalid argument|"
         r"invalid device ordinal|the launch timed out).*",
         "user_code_error",
         Role.CULPRIT,
@@ -96,6 +106,17 @@ CUDA = (
         "nvlink_fabric",
         Role.CULPRIT,
         "35710: the fabric manager is not up",
+        hardware=True,
+        isolate=Isolate.ALWAYS,
+    ),
+    Signature(
+        "cuda.fabric_manager",
+        r".*(?:nv-fabricmanager\S* .*(?:fatal error|failed to configure)|"
+        r"nvidia-fabricmanager\.service: (?:Main process exited.*FAILURE|Failed with result)).*|"
+        r"detected NVSwitch fatal error.*|failed to configure all the available GPUs or NVSwitches.*",
+        "nvlink_fabric",
+        Role.CULPRIT,
+        "fabric manager guide: its log, and systemd's word of it",
         hardware=True,
         isolate=Isolate.ALWAYS,
     ),
@@ -127,7 +148,7 @@ CUDA = (
     ),
     Signature(
         "cuda.no_device",
-        r"(?:CUDA error: no CUDA-capable device is detected|No CUDA GPUs are available|"
+        r"(?:CUDA [Ee]rror: no CUDA-capable device is detected|No CUDA GPUs are available|"
         r"Found no NVIDIA driver).*",
         "container_gpu_lost",
         Role.CULPRIT,
@@ -145,7 +166,7 @@ CUDA = (
     ),
     Signature(
         "cuda.illegal_access",
-        r"CUDA error: (?:an illegal memory access|an illegal instruction|unspecified launch failure).*",
+        r"CUDA [Ee]rror: (?:an illegal memory access|an illegal instruction|unspecified launch failure).*",
         "user_code_error",
         Role.CULPRIT,
         "152780: application or device; host evidence decides",
@@ -170,7 +191,7 @@ CUDA = (
     ),
     Signature(
         "cuda.other",
-        r"CUDA error: (?P<error>.*)",
+        r"CUDA [Ee]rror: (?P<error>.*)",
         "gpu_hardware",
         Role.CULPRIT,
         "ml-eng: driver or device, and a check of neither without the kernel's word",

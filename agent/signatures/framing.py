@@ -14,7 +14,8 @@ _STAMP = re.compile(
 # `[rank3]:` of torch; `[default3]:` of torchrun, `[1,3]<stderr>:` of mpirun, `(RayWorkerWrapper pid=7)`.
 _RANK = re.compile(r"\[rank(\d+)\]:\s?")
 _TEE = re.compile(
-    r"\[(?:default|[A-Za-z_]\w*?)?(\d+)\]:\s?|\[\d+,\d+\]<std(?:out|err)>:\s?|\(\w+ pid=\d+[^)]*\)\s*"
+    r"\[(?:default(?P<local>\d+)|[A-Za-z_]\w*?\d+|\d+)\]:\s?|\[\d+,\d+\]<std(?:out|err)>:\s?|"
+    r"\(\w+ pid=\d+[^)]*\)\s*|\(raylet(?:, ip=[\w.:]+)?\)\s*"
 )
 _NCCL = re.compile(
     r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<dev>-?\d+)\] (?:\S+\.(?:cc|h|cu):\d+ )?(?:\(\w+\) )?"
@@ -52,6 +53,8 @@ _LABEL = re.compile(
 _CLOCK = re.compile(r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s+(?:- )?")
 _LOGFMT = re.compile(r'(?:time|ts)=\S+ level=(?P<level>\w+) (?:[\w.]+=\S+ )*?msg="(?P<said>(?:[^"\\]|\\.)*)"')
 _SAID = ("msg", "message", "log", "event")
+_RAISED_IN = ("exc_info", "exception", "traceback", "stack_trace", "stacktrace", "error", "err")
+_TYPE, _VALUE = ("exc_type", "type"), ("exc_value", "message")
 _BESIDE = frozenset(
     (
         "level",
@@ -68,18 +71,24 @@ _BESIDE = frozenset(
     )
 )
 _BARE_FILE = re.compile(r"(?P<file>torch/[\w/.]{1,120}\.py):\d+\]\s*")
-# dmesg `[  812.117] `, /dev/kmsg `3,842,1843308145,-;`, journal `Jan 12 03:00:05 node-a kernel: `.
+# `dmesg -x` `kern  :warn  : `; dmesg `[  812.117] `, /dev/kmsg `3,842,1843308145,-;`,
+# journal `Jan 12 03:00:05 node-a kernel: `.
+_FACILITY = re.compile(r"[a-z]{3,8}\s*:(?:emerg|alert|crit|err|warn|notice|info|debug)\s*:\s*")
 _KMSG = re.compile(r"\d+,\d+,\d+,[^;]*;")
 _JOURNAL = re.compile(r"(?:[A-Z][a-z]{2}\s+\d+ [\d:]+|\d{4}-\S{1,40}) \S+ kernel:\s*")
+_CTIME = re.compile(r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} [\d:]{8} \d{4}\]\s*")  # `dmesg -T`
+_SUBSYSTEM = re.compile(r"[A-Za-z][\w./-]{1,40}(?:[ @][\w.:-]{1,40})?: ")
 _UPTIME = re.compile(r"(?:<\d+>)?\[\s*\d+\.\d+\]\s*(?:\[[^\]]*\]\s*)?")
 _WRAPPERS = re.compile(
     r"(?:\s*what\(\):\s+"
     r"|(?:[a-zA-Z_][\w.]{0,80}\.)?(?:DistBackendError|RuntimeError|AcceleratorError): (?=\[PG |\[Rank )"
-    r"|(?:\|\s+)+(?=[A-Za-z_][\w.]{0,80}(?:Error|Exception|ExceptionGroup)\b)"  # a leaf of an exception group
+    # a leaf of an exception group
+    r"|\s*(?:\|\s+)+(?=[A-Za-z_][\w.]{0,80}(?:Error|Exception|ExceptionGroup)\b)"
     r"|Process group watchdog thread terminated with exception: "
     r"|Exception(?: \(either an error or timeout\))?: )"
 )
 _RAISED = re.compile(r"(?:[a-zA-Z_][\w.]{0,80})?(?:Error|Exception): ")
+_EXCEPTION = re.compile(r"(?:[a-zA-Z_][\w.]{0,80})?(?:Error|Exception|Interrupt|Exit)\b")
 _LEVEL_GROUPS = ("level", "level_then", "level_bar", "level_first")
 _LEVELS = {
     "WARN": "W",
@@ -103,6 +112,7 @@ class Framed:
     host: str = ""
     pid: str = ""
     device: str = ""
+    local_rank: str = ""
 
     def said(self) -> str:
         """The body without the name of the exception that carries it."""
@@ -116,6 +126,7 @@ class Framed:
             "line_host": self.host,
             "line_pid": self.pid,
             "line_device": self.device,
+            "line_local_rank": self.local_rank,
         }
         return {key: value for key, value in named.items() if value}
 
@@ -133,7 +144,8 @@ def framed(line: str) -> Framed:
         framing.rank = found[1]
         _take(framing, _STAMP)
     elif not _C10.match(framing.body):
-        _take(framing, _TEE)
+        if tee := _take(framing, _TEE):
+            framing.local_rank = tee["local"] or ""
         if found := _take(framing, _RANK):
             framing.rank = found[1]
     if not _nccl(framing) and not _c10(framing):
@@ -145,9 +157,11 @@ def framed(line: str) -> Framed:
 def kernel_framed(line: str) -> Framed:
     """A line of a kernel log without its stamps."""
     framing = Framed(line.strip(), origin="kernel")
+    _take(framing, _FACILITY)
     _take(framing, _KMSG)
     _take(framing, _JOURNAL)
     _take(framing, _STAMP)
+    _take(framing, _CTIME)
     _take(framing, _UPTIME)
     return framing
 
@@ -155,7 +169,10 @@ def kernel_framed(line: str) -> Framed:
 def is_kernel_line(line: str) -> bool:
     """Whether a line carries a kernel log's stamps: for files whose kind is not known."""
     text = line.strip()
-    return bool(_KMSG.match(text) or _JOURNAL.match(text) or _UPTIME.match(text))
+    text = text[found.end() :] if (found := _FACILITY.match(text)) else text
+    if (stamp := _CTIME.match(text)) and _SUBSYSTEM.match(text, stamp.end()):
+        return True  # any program stamps so; the kernel tells the subsystem next
+    return bool(found or _KMSG.match(text) or _JOURNAL.match(text) or _UPTIME.match(text))
 
 
 def _take(framing: Framed, pattern: re.Pattern[str]) -> re.Match[str] | None:
@@ -215,6 +232,26 @@ def _from_json(framing: Framed, told: object) -> None:
         level = next((told[name] for name in ("level", "levelname", "severity", "lvl") if name in told), "")
         framing.body, framing.origin = said.strip(), "log"
         framing.level = _level(str(level)) if level else ""
+        if framing.level in ("E", "F") and (raised := _raised_in(told)):
+            framing.body = raised
+
+
+def _raised_in(told: dict[str, object]) -> str:
+    """What a logger adds of an exception ends in the exception itself; its message only says that one was."""
+    for name in _RAISED_IN:
+        raised = told.get(name)
+        raised = raised[0] if isinstance(raised, list) and raised else raised
+        if isinstance(raised, dict):  # structlog: exc_type, exc_value; ECS: type, message
+            kind, words = (_text_of(raised, keys) for keys in (_TYPE, _VALUE))
+            raised = f"{kind}: {words}" if kind else ""
+        rows = raised.strip().splitlines() if isinstance(raised, str) else []
+        if rows and _EXCEPTION.match(rows[-1].strip()):
+            return rows[-1].strip()
+    return ""
+
+
+def _text_of(told: dict[str, object], keys: tuple[str, ...]) -> str:
+    return next((text for key in keys if isinstance(text := told.get(key), str)), "")
 
 
 def _level(word: str) -> str:

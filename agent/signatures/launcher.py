@@ -28,7 +28,8 @@ LAUNCHER = (
     ),
     Signature(
         "elastic.failed",
-        r"failed \(exitcode: (?P<exitcode>-?\d+)\) local_rank: (?P<local_rank>\d+) \(pid: (?P<pid>\d+)\).*",
+        r"failed \(exitcode: (?P<exitcode>-?\d+)\) local_rank: (?P<local_rank>\d+) \(pid: (?P<pid>\d+)\)"
+        r"(?: of binary: (?P<binary>\S+))?.*",
         "unknown",
         Role.CULPRIT,
         "elastic/multiprocessing/api.py",

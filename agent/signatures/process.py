@@ -57,7 +57,8 @@ PROCESS = (
     ),
     Signature(
         "storage.transient",
-        r".*(?:\[Errno (?:5|107|110|116|121)\]|Stale file handle|"
+        r".*(?:\[Errno (?:5|107|108|110|116|121)\]|Stale file handle|"
+        r"Cannot send after transport endpoint shutdown|"
         r"Transport endpoint is not connected|Input/output error|Remote I/O error).*",
         "storage_error",
         Role.CULPRIT,
@@ -115,7 +116,7 @@ PROCESS = (
     ),
     Signature(
         "env.library",
-        r".*(?:undefined symbol: |version `GLIBC\w*' not found|cannot open shared object file).*",
+        r".*(?:undefined symbol: |version `[\w.]+' not found|cannot open shared object file).*",
         "env_mismatch",
         Role.CULPRIT,
         "common knowledge",

@@ -5,6 +5,33 @@ from agent.signatures.model import Role, Signature, Trigger
 _CANCELLED = r"(?:slurmstepd: )?(?:error: )?\*\*\* (?:JOB|STEP) .* CANCELLED AT .*"
 
 SCHEDULERS = (
+    # Ray ends the tasks of a node that runs short of memory, and tells the driver on another node.
+    Signature(
+        "ray.oom_workers",
+        r".*\b[1-9]\d* Workers \(tasks / actors\) killed due to memory pressure \(OOM\)"
+        r"(?:.*\bIP: (?P<at_host>[\w.:]+?)\).*|.*)",
+        "host_oom",
+        Role.CULPRIT,
+        "Ray memory monitor: raylet",
+        retryable=False,
+    ),
+    Signature(
+        "ray.oom_place",
+        r"Memory on the node \(IP: (?P<at_host>[\w.:]+?),.* exceeds the memory usage threshold.*",
+        "host_oom",
+        Role.CULPRIT,
+        "Ray memory monitor: it says which node",
+        retryable=False,
+    ),
+    Signature(
+        "ray.oom",
+        r"(?:ray\.exceptions\.)?OutOfMemoryError: Task was killed due to the node running low on memory.*|"
+        r"ray\.exceptions\.OutOfMemoryError\b.*",
+        "host_oom",
+        Role.CULPRIT,
+        "Ray memory monitor",
+        retryable=False,
+    ),
     Signature(
         "slurm.oom",
         r"(?:slurmstepd: )?(?:error: )?Detected \d+ oom[_-]kill events? in .*",
@@ -43,6 +70,14 @@ SCHEDULERS = (
         "slurm.preempted",
         _CANCELLED + "DUE TO (?:PREEMPTION|JOB REQUEUE).*",
         "preempted",
+        Role.CULPRIT,
+        "slurmstepd",
+        trigger=Trigger.AT_ONCE,
+    ),
+    Signature(
+        "slurm.time_limit",
+        _CANCELLED + "DUE TO TIME LIMIT.*",
+        "external_stop",
         Role.CULPRIT,
         "slurmstepd",
         trigger=Trigger.AT_ONCE,

@@ -24,10 +24,20 @@ WATCHDOG = (
     ),
     Signature(
         "c10d.desync",
-        r".*ranks that caused the desync are: \[(?P<ranks>[\d, ]+)\](?P<how>.*)",
+        r".*ranks that caused the desync are: *\[(?P<ranks>[\d, ]+)\](?P<how>.*)",
         "desync",
         Role.CULPRIT,
         "TORCH_NCCL_DESYNC_DEBUG=1",
+        trigger=Trigger.AT_ONCE,
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
+        "c10d.desync_ranks",
+        r"(?:- )?\[(?P<ranks>[\d, ]+)\] (?P<how>finished collective #\d+, but didn't join collective.*|"
+        r"joined but didn't finish collective.*)",
+        "desync",
+        Role.CULPRIT,
+        "TORCH_NCCL_DESYNC_DEBUG=1: the report over several lines",
         trigger=Trigger.AT_ONCE,
         isolate=Isolate.HOST_EVIDENCE,
     ),

@@ -16,6 +16,7 @@ _FIRST_WORDS = timedelta(seconds=60)
 # Nodes' clocks stand minutes apart (FAULTS 3.2): who takes part in a chorus of time-outs is asked of longer.
 _CHORUS = timedelta(minutes=15)
 _MOST = 0.75  # so large a part of all ranks must have spoken before silence says anything
+_STOPS = ("slurm.cancelled", "elastic.death_signal", "exit.stopped", "python.interrupt")
 # Which of several families of symptoms tells best what happened, best first.
 _FAMILIES = (
     (Cause.DESYNC, ("c10d.desync", "gloo.mismatch")),
@@ -26,7 +27,7 @@ _FAMILIES = (
     (Cause.NETWORK_TCP, ("nccl.", "gloo.", "c10d.nccl_remote", "c10d.nccl_system", "c10d.store_lost",
                          "c10d.backend", "python.connection")),
     (Cause.HANG, ("c10d.hang", "c10d.heartbeat", "c10d.monitored")),
-    (Cause.EXTERNAL_STOP, ("slurm.cancelled", "elastic.death_signal", "exit.stopped", "python.interrupt")),
+    (Cause.EXTERNAL_STOP, _STOPS),
 )  # fmt: skip
 
 
@@ -104,8 +105,18 @@ def _network(family: list[Sign], signs: Sequence[Sign], world: World) -> Hearsay
     confidence = 0.5 if len(reporters) > 1 else 0.4
     if where == Culprit() and (gone := _local_peer(signs, world)):
         return Hearsay(Cause.NETWORK_TCP, of_ranks(gone, world), 0.5, False, True, told, "named")
+    if node and (stopped := _only_stopped(node, signs)):
+        return Hearsay(Cause.EXTERNAL_STOP, of_node(node, world), 0.6, False, True, stopped, "stopped")
     cut = node is not None and _is_cut_off(node, reporters, family, signs, world)
     return Hearsay(Cause.NETWORK_TCP, where, confidence, cut, True, told, "named" if where.node else "")
+
+
+def _only_stopped(node: str, signs: Sequence[Sign]) -> tuple[Sign, ...]:
+    """Where the lost node itself felt nothing but signals, these are why it is lost: no clock is asked."""
+    own = [sign for sign in signs if sign.node == node and sign.role is Role.SYMPTOM]
+    stops = [sign for sign in own if sign.is_a(*_STOPS)]
+    launchers = any(sign.is_a("elastic.death_signal", "exit.stopped") for sign in stops)
+    return tuple(stops) if launchers and len(stops) == len(own) else ()
 
 
 def _local_peer(signs: Sequence[Sign], world: World) -> set[int]:
@@ -121,7 +132,10 @@ def _local_peer(signs: Sequence[Sign], world: World) -> set[int]:
 
 
 def _first_stopped(family: list[Sign], world: World) -> Culprit:
-    """The signal reached only one node. Of several the order is no proof: their clocks differ."""
+    """The signal reached only one node. Of several the order is no proof: their clocks differ. A batch system
+    ends a whole job, wherever it says so."""
+    if any(sign.is_a("slurm.cancelled") for sign in family):
+        return Culprit()
     nodes = {sign.node for sign in family}
     node = nodes.pop() if len(nodes) == 1 else ""
     return of_node(node, world) if node else Culprit()

@@ -20,6 +20,13 @@ _ONLOOKER = re.compile(r"name=(?:nvidia-|nv-hostengine|dcgm)")  # asks all devic
 _FINGERPRINT = re.compile(
     r"Rank (\d{1,6}) is running (?:\w+ )?collective: (\w+\(.*?)(?:, but Rank|Collectives|$)"
 )
+_TOLD_RANK = re.compile(r"(?i)\brank (\d{1,6})\b")
+# A batch system ends a whole job; the host in its line is where it speaks.
+_OF_THE_JOB = ("slurm.preempted", "slurm.time_limit", "slurm.node_failure")
+# Ports and the switch fabric belong to the node, whichever rank met with them first.
+_OF_ONE_NODE = ("c10d.port_taken", "cuda.fabric", "cuda.nvlink")
+# What every rank of the job does alike is the program's, even where all sit on one node.
+_OF_EVERYBODY = (Cause.USER_CODE_ERROR, Cause.STORAGE_ERROR, Cause.NCCL_CONFIG)
 # What all ranks of a node share: who suffered from it first is no culprit.
 _OF_THE_NODE = (Cause.NETWORK_IB, Cause.NETWORK_TCP, Cause.NODE_DOWN)
 
@@ -28,12 +35,12 @@ def locate(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: World)
     """The culprit of a root cause."""
     root = _by_host_evidence(root)
     hosts = {world.node_at(sign.captured["at_host"]) for sign in root.signs if "at_host" in sign.captured}
-    named = _named_ranks(root) or _odd_device(root, world) or _odd_call(root)
+    named = _named_ranks(root, world) or _odd_device(root, world) or _odd_call(root) or _named_by_all(root)
     if named:
         return _of_image(of_ranks(named, world), root, world)
     if len(hosts) == 1 and (host := hosts.pop()):
         return of_node(host, world)
-    if root.cause in _OF_THE_NODE and root.tier == MACHINE and len({*_nodes(root.signs)}) == 1:
+    if _is_of_a_node(root) and len({*_nodes(root.signs)}) == 1:
         return of_node(root.lead.node, world)
     if root.tier == PLATFORM:
         return _of_pod(root, world)
@@ -41,6 +48,11 @@ def locate(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: World)
     if machine and (root.tier == MACHINE or root.lead.is_a("xid.")):
         return _on_machine(root, machine, signs, ends, world)
     return _of_writers(root, world)
+
+
+def _is_of_a_node(root: Root) -> bool:
+    by_cause = root.cause in _OF_THE_NODE and root.tier == MACHINE and not root.lead.is_a(*_OF_THE_JOB)
+    return by_cause or root.lead.is_a(*_OF_ONE_NODE)
 
 
 def _by_host_evidence(root: Root) -> Root:
@@ -66,13 +78,35 @@ def of_node(node: str, world: World) -> Culprit:
     return Culprit(None, pod.name if pod else None, node)
 
 
-def _named_ranks(root: Root) -> set[int]:
-    """Ranks that the line itself names: desync reports, barriers, version checks."""
+def _named_ranks(root: Root, world: World) -> set[int]:
+    """Ranks that the line itself names: desync reports, barriers, version checks.
+
+    A batch system's tasks are ranks only where they sit on the host that it names with them.
+    """
     named: set[int] = set()
     for sign in root.signs:
-        listed = sign.captured.get("ranks") or sign.captured.get("other_rank") or ""
-        named |= {rank for part in listed.split(",") if (rank := as_int(part.strip())) is not None}
+        known = sign.captured
+        listed = known.get("ranks") or known.get("other_rank") or ""
+        told = {rank for part in listed.split(",") if (rank := as_int(part.strip())) is not None}
+        host = world.node_at(known.get("at_host", ""))
+        named |= told if host is None or told <= set(world.ranks_on(host)) else set()
     return named
+
+
+def _named_by_all(root: Root) -> set[int]:
+    """The one rank that most writers of an exception name, and that itself says something else. A rank may be
+    a tensor's or an adapter's: then everybody says the same."""
+    said = {
+        sign.rank: sign.captured.get("message", "")
+        for sign in root.signs
+        if sign.rank is not None and sign.is_a("python.exception")
+    }
+    named = Counter(int(rank) for words in said.values() for rank in {*_TOLD_RANK.findall(words)})
+    if len(named) != 1:
+        return set()
+    rank, votes = named.popitem()
+    others = {words for writer, words in said.items() if writer != rank}
+    return {rank} if rank in said and said[rank] not in others and 1 < votes > len(said) / 2 else set()
 
 
 def _of_image(where: Culprit, root: Root, world: World) -> Culprit:
@@ -119,12 +153,18 @@ def _of_pod(root: Root, world: World) -> Culprit:
 
 def _of_writers(root: Root, world: World) -> Culprit:
     ranks = {sign.rank for sign in root.signs if sign.rank is not None}
+    if root.lead.is_a(*_OF_THE_JOB) or _did_all(ranks, root, world):
+        return Culprit()
     rankless = [sign for sign in root.signs if sign.rank is None]
     if ranks and (len(ranks) == 1 or root.lead.rank is None or len({*_nodes(root.signs)}) == 1):
         return of_ranks(ranks, world)
     if not ranks and rankless:
         return _of_pod(root, world)
     return Culprit()
+
+
+def _did_all(ranks: set[int], root: Root, world: World) -> bool:
+    return root.cause in _OF_EVERYBODY and not root.hardware and ranks == world.ranks and len(ranks) > 1
 
 
 def _nodes(signs: Iterable[Sign]) -> set[str]:

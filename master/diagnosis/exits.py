@@ -2,7 +2,7 @@
 
 import signal as signals
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from agent.signatures import Role, Trigger
@@ -102,6 +102,10 @@ def _launcher_said(seen: Seen, world: World) -> End | None:
         rank = world.rank_at(seen.pod, seen.node, local)
         if rank is None:
             return None
+    host = world.node_at(captured.get("host", ""))
+    if rank is not None and host and rank not in world.ranks_on(host):
+        # A task a node, each of which starts its ranks: the number is no rank, the host is right.
+        return _made(replace(seen, node=host, pod=None, rank=None), world, code, number)
     return _made(seen, world, code, number, rank)
 
 

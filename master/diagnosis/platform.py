@@ -13,6 +13,7 @@ _MEANING = {
     "pod_preempted": Cause.PREEMPTED,
     "pod_oom_killed": Cause.HOST_OOM,
     "pod_not_started": Cause.RENDEZVOUS_FAILURE,
+    "pod_devices_lost": Cause.CONTAINER_GPU_LOST,
     "node_lost": Cause.NODE_DOWN,
 }
 # Explains others' trouble in a start, and is none by itself: an image may be on its way still.
@@ -48,7 +49,7 @@ def _sign(seen: Seen, world: World) -> Sign:
         text=_words(seen),
         node=seen.node or (pod.node if pod else ""),
         pod=pod.name if pod else seen.pod,
-        hardware=seen.kind == "node_lost",
+        hardware=seen.kind in ("node_lost", "pod_devices_lost"),
         retryable=not own_fault,
         captured={key: str(seen.data[key]) for key in ("reason", "by") if seen.data.get(key)},
         **origin_of(seen),

@@ -95,6 +95,8 @@ def _sign(seen: Seen, world: World, match: Match) -> Sign | None:
     if known is not None and known.role is Role.BENIGN:
         return None
     rank = seen.rank if seen.rank is not None else as_int(match.captured.get("line_rank"))
+    if rank is None and (local := as_int(match.captured.get("line_local_rank"))) is not None:
+        rank = world.rank_at(seen.pod, seen.node, local)  # torchrun's `[default3]:`
     rank = rank if rank in world.ranks else None
     pod = world.pods.get(seen.pod or "") or (world.pod_of_rank.get(rank) if rank is not None else None)
     return Sign(

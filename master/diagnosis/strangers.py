@@ -8,10 +8,10 @@ from agent.signatures import Role
 from agent.wire import Kind
 from master.diagnosis.exits import End
 from master.diagnosis.signs import Sign
-from master.diagnosis.world import World, as_int
+from master.diagnosis.world import World, as_int, captured_of
 
 # `python3.11`, torch's `pt_main_thread` and `pt_data_worker`, launchers in Python
-_PYTHON = re.compile(r"(?:python|pypy|pt_|torchrun|accelerate|deepspeed|ray)", re.IGNORECASE)
+_PYTHON = re.compile(r"(?:python|pypy|pt_|torchrun|accelerate|deepspeed|ray|vllm|sglang)", re.IGNORECASE)
 
 
 # How whoever such a line means has ended.
@@ -52,5 +52,10 @@ def _runs_python(node: str, world: World) -> bool:
         str(seen.data.get("cmd") or "")
         for seen in world.case.seen
         if seen.kind == Kind.PROCESS_STARTED and seen.node == node
+    ]
+    commands += [  # torchrun's word on what it had started
+        binary
+        for seen in world.case.seen
+        if seen.kind == Kind.LOG_MATCH and seen.node == node and (binary := captured_of(seen).get("binary"))
     ]
     return bool(commands) and all(_PYTHON.match(one.split(" ")[0].rpartition("/")[2]) for one in commands)

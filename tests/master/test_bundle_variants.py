@@ -12,7 +12,8 @@ import pytest
 from bench.score import Case, load, mark, ours
 
 DATA = Path(__file__).parent / "data"
-CASES = [case for name in ("training_faults", "reviewed_cases") for case in load(DATA / f"{name}.jsonl")]
+NAMES = ("training_faults", "reviewed_cases", "reviewed_cases_2")
+CASES = [case for name in NAMES for case in load(DATA / f"{name}.jsonl")]
 Entry = dict[str, Any]
 
 FRAMES: dict[str, Callable[[Entry], str]] = {
