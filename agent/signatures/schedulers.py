@@ -33,6 +33,14 @@ SCHEDULERS = (
         retryable=False,
     ),
     Signature(
+        "ray.peer_died",
+        r"(?:ray\.exceptions\.)?(?:ActorDiedError|ActorUnavailableError|RayActorError|WorkerCrashedError|"
+        r"NodeDiedError|OwnerDiedError|LocalRayletDiedError)\b.*",
+        "unknown",
+        Role.SYMPTOM,
+        "ray.exceptions: the driver tells of a worker that is gone",
+    ),
+    Signature(
         "slurm.oom",
         r"(?:slurmstepd: )?(?:error: )?Detected \d+ oom[_-]kill events? in .*",
         "host_oom",

@@ -5,16 +5,19 @@ itself, then unexplained ends; the earliest within a class. What others felt (pe
 signals sent by launchers) decides only where nothing else is left, and then by whom it names.
 """
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from agent.signatures import Role
+from agent.signatures.framing import framed, kernel_framed
 from master.casefile import Cause
 from master.diagnosis.signs import Sign
 
 # A pod that goes away long after the first error is being cleared up, it is not the cause.
 _PLATFORM_SLACK = timedelta(seconds=5)
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _SAME_MOMENT = timedelta(milliseconds=300)
 # What one node suffers, all its ranks print within so short a time; later ones follow from the first.
 _SAME_INCIDENT = timedelta(seconds=60)
@@ -73,6 +76,26 @@ def root_of(signs: Sequence[Sign]) -> Root | None:
     lead = _lead(rivals)
     same = [sign for sign in culprits if _tells_the_same(sign, lead) and _is_of_one_time(sign, lead)]
     return Root(lead, tuple(same), best)
+
+
+def with_others(root: Root, aside: Sequence[Sign]) -> Root:
+    """With what other nodes said in the same words: by their clocks it may have come before training's last
+    step, and was left aside as dealt with. Who said it at all decides whether one of them is named."""
+    nodes = {sign.node for sign in root.signs}
+    said = _NUMBERS.sub("#", _own_words(root.lead))
+    more = tuple(
+        sign
+        for sign in aside
+        if (sign.name, sign.cause, sign.role) == (root.lead.name, root.cause, Role.CULPRIT)
+        and sign.node not in nodes
+        and abs(sign.at - root.lead.at) <= CLOCKS_APART
+        and _NUMBERS.sub("#", _own_words(sign)) == said
+    )
+    return replace(root, signs=(*root.signs, *more)) if more and not root.lead.is_a("exit.", "xid.") else root
+
+
+def _own_words(sign: Sign) -> str:
+    return framed(sign.text).body if not sign.trusted else kernel_framed(sign.text).body
 
 
 def _by_host_evidence(rivals: list[Sign]) -> list[Sign]:

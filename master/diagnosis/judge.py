@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from agent.signatures import Role, Trigger
 from master.casefile import CaseFile, Cause, Diagnosis, Want
-from master.diagnosis.arbitration import MACHINE, PLATFORM, Root, root_of
+from master.diagnosis.arbitration import MACHINE, PLATFORM, Root, root_of, with_others
 from master.diagnosis.chorus import Hearsay, hearsay
 from master.diagnosis.culprit import locate
 from master.diagnosis.exits import LAUNCHERS, End, ends, exit_signs
@@ -17,7 +17,7 @@ from master.diagnosis.platform import pod_signs
 from master.diagnosis.progress import handled, has_rhythm, survived, usual_gap
 from master.diagnosis.signs import CUSTOM, Sign, read_lines
 from master.diagnosis.silence import silence
-from master.diagnosis.strangers import of_strangers
+from master.diagnosis.strangers import is_back, of_strangers
 from master.diagnosis.world import World, as_int
 
 # How long other evidence is waited for, from the first sign on.
@@ -51,6 +51,7 @@ def diagnose(case: CaseFile, now: datetime) -> Diagnosis | Want | None:
     counted = {id(sign) for sign in alarming}
     root = root_of([sign for sign in scene.signs if id(sign) in counted or sign.role is not Role.CULPRIT])
     if root is not None and alarming:
+        root = with_others(root, [sign for sign in scene.signs if id(sign) not in counted])
         return _when_settled(scene, _root_ripens(root, alarming), _from_root(root, scene))
     if (gone := silence(case, list(scene.ends), world, now)) is not None:
         return from_silence(gone, scene.signs)
@@ -93,7 +94,7 @@ def _fewer(counted: Sign) -> bool:
 def _counts(sign: Sign, scene: Scene) -> bool:
     """Whether a sign is reason enough, by itself, to call a fault now."""
     case = scene.case
-    is_strange = of_strangers(sign, scene.signs, scene.ends, scene.world)
+    is_strange = of_strangers(sign, scene.signs, scene.ends, scene.world) or is_back(sign, scene.signs)
     if sign.role is Role.EVIDENCE or sign.trigger is Trigger.NEVER or is_strange:
         return False
     if sign.is_a("exit.", "pod_", "node_lost") or sign.name == CUSTOM:

@@ -21,6 +21,13 @@ _DEATHS = {
 }
 
 
+def is_back(sign: Sign, signs: Sequence[Sign]) -> bool:
+    """A server that the same machine later calls well again: whoever was hurt by it tells so himself."""
+    return sign.is_a("storage.server") and any(
+        one.is_a("storage.server_back") and one.node == sign.node and one.at >= sign.at for one in signs
+    )
+
+
 def of_strangers(sign: Sign, signs: Sequence[Sign], ends: Sequence[End], world: World) -> bool:
     """Whether the kernel killed, or caught, somebody else, as far as what ended here tells.
 
