@@ -64,9 +64,10 @@ class Source(StrEnum):
 class Seen:
     """One observation of the case. `kind` is agent.wire.Kind or a runtime's word: `pod_exited`
     {"exit_code", "signal"}, `pod_deleted` {"by"}, `pod_evicted` {"reason", "own_fault": bool},
-    `pod_preempted`, `pod_oom_killed`, `pod_not_started` {"reason"}, `pod_devices_lost`, `pod_vanished`, `pod_stopped` (with the
+    `pod_preempted`, `pod_oom_killed`, `pod_not_started` {"reason"}, `pod_vanished`, `pod_stopped` (with the
     server), `node_lost` {"reason"};
-    after the fact also `heartbeat_missing` {"state"}, `heartbeat_ok` and `no_progress` {"for_s"}.
+    after the fact also `pod_devices_lost`, `heartbeat_missing` {"state"}, `heartbeat_ok` and
+    `no_progress` {"for_s"}.
     `data["text"]`, where set, is what a person may read as evidence."""
 
     at: datetime
