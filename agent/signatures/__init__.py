@@ -5,7 +5,7 @@ hyperscan only.
 """
 
 from agent.signatures.custom import check_pattern
-from agent.signatures.framing import is_kernel_line
+from agent.signatures.framing import is_kernel_line, own_words
 from agent.signatures.model import Isolate, Match, Role, Signature, Trigger
 from agent.signatures.scanner import SIGNATURES, Scanner, signature
 from agent.signatures.sieve import Sieve
@@ -23,6 +23,7 @@ __all__ = [
     "check_pattern",
     "is_kernel_line",
     "is_progress",
+    "own_words",
     "signature",
     "step_of",
 ]

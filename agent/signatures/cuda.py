@@ -51,7 +51,7 @@ CUDA = (
     ),
     Signature(
         "cuda.oom",
-        r"(?:CUDA out of memory\..*|.*(?:CUDA|HIP) [Ee]rror: out of memory.*|HIP out of memory\..*)|"
+        r"(?:CUDA|HIP) out of memory\..*|.*(?:CUDA|HIP) (?:driver )?[Ee]rror: out of memory.*|"
         r".*CUDA_ERROR_OUT_OF_MEMORY.*|(?:[\w.]+\.)?OutOfMemoryError: .*",
         "cuda_oom",
         Role.CULPRIT,
@@ -111,7 +111,7 @@ CUDA = (
     ),
     Signature(
         "cuda.fabric_manager",
-        r".*(?:nv-fabricmanager\S* .*(?:fatal error|failed to configure)|"
+        r".*(?:nv-fabricmanager\S* (?:.* )?(?:fatal error|failed to configure)|"
         r"nvidia-fabricmanager\.service: (?:Main process exited.*FAILURE|Failed with result)).*|"
         r"detected NVSwitch fatal error.*|failed to configure all the available GPUs or NVSwitches.*",
         "nvlink_fabric",

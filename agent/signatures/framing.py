@@ -166,6 +166,11 @@ def kernel_framed(line: str) -> Framed:
     return framing
 
 
+def own_words(line: str, source: str = "log") -> str:
+    """A line without what was written before it. `source`: "log" or "kernel"."""
+    return (kernel_framed(line) if source == "kernel" else framed(line)).body
+
+
 def is_kernel_line(line: str) -> bool:
     """Whether a line carries a kernel log's stamps: for files whose kind is not known."""
     text = line.strip()

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from agent.signatures import Role
-from agent.signatures.framing import framed, kernel_framed
+from agent.signatures import Role, own_words
 from master.casefile import Cause
 from master.diagnosis.signs import Sign
 
@@ -82,20 +81,20 @@ def with_others(root: Root, aside: Sequence[Sign]) -> Root:
     """With what other nodes said in the same words: by their clocks it may have come before training's last
     step, and was left aside as dealt with. Who said it at all decides whether one of them is named."""
     nodes = {sign.node for sign in root.signs}
-    said = _NUMBERS.sub("#", _own_words(root.lead))
+    said = _own_words(root.lead)
     more = tuple(
         sign
         for sign in aside
         if (sign.name, sign.cause, sign.role) == (root.lead.name, root.cause, Role.CULPRIT)
         and sign.node not in nodes
         and abs(sign.at - root.lead.at) <= CLOCKS_APART
-        and _NUMBERS.sub("#", _own_words(sign)) == said
+        and _own_words(sign) == said
     )
     return replace(root, signs=(*root.signs, *more)) if more and not root.lead.is_a("exit.", "xid.") else root
 
 
 def _own_words(sign: Sign) -> str:
-    return framed(sign.text).body if not sign.trusted else kernel_framed(sign.text).body
+    return _NUMBERS.sub("#", own_words(sign.text, "kernel" if sign.trusted else "log"))
 
 
 def _by_host_evidence(rivals: list[Sign]) -> list[Sign]:
