@@ -77,9 +77,9 @@ def root_of(signs: Sequence[Sign]) -> Root | None:
     return Root(lead, tuple(same), best)
 
 
-def with_others(root: Root, aside: Sequence[Sign]) -> Root:
-    """With what other nodes said in the same words: by their clocks it may have come before training's last
-    step, and was left aside as dealt with. Who said it at all decides whether one of them is named."""
+def with_others(root: Root, aside: Sequence[Sign], everywhere: frozenset[str]) -> Root:
+    """With what all other nodes said in the same words: by their clocks it may have come before training's
+    last step, and was left aside as dealt with. What is said `everywhere` is no single node's fault."""
     nodes = {sign.node for sign in root.signs}
     said = _own_words(root.lead)
     more = tuple(
@@ -90,7 +90,8 @@ def with_others(root: Root, aside: Sequence[Sign]) -> Root:
         and abs(sign.at - root.lead.at) <= CLOCKS_APART
         and _own_words(sign) == said
     )
-    return replace(root, signs=(*root.signs, *more)) if more and not root.lead.is_a("exit.", "xid.") else root
+    said_by_all = nodes | {sign.node for sign in more} >= everywhere and not root.lead.is_a("exit.", "xid.")
+    return replace(root, signs=(*root.signs, *more)) if said_by_all else root
 
 
 def _own_words(sign: Sign) -> str:

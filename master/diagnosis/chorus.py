@@ -106,7 +106,9 @@ def _network(family: list[Sign], signs: Sequence[Sign], world: World) -> Hearsay
     if where == Culprit() and (gone := _local_peer(signs, world)):
         return Hearsay(Cause.NETWORK_TCP, of_ranks(gone, world), 0.5, False, True, told, "named")
     if node and (stopped := _only_stopped(node, signs)):
-        return Hearsay(Cause.EXTERNAL_STOP, of_node(node, world), 0.6, False, True, stopped, "stopped")
+        launchers = {sign.node for sign in signs if sign.is_a("elastic.death_signal")}
+        where = of_node(node, world) if launchers <= {node} else Culprit()  # several: their order is no proof
+        return Hearsay(Cause.EXTERNAL_STOP, where, 0.6, False, True, stopped, "stopped")
     cut = node is not None and _is_cut_off(node, reporters, family, signs, world)
     return Hearsay(Cause.NETWORK_TCP, where, confidence, cut, True, told, "named" if where.node else "")
 

@@ -51,7 +51,8 @@ def diagnose(case: CaseFile, now: datetime) -> Diagnosis | Want | None:
     counted = {id(sign) for sign in alarming}
     root = root_of([sign for sign in scene.signs if id(sign) in counted or sign.role is not Role.CULPRIT])
     if root is not None and alarming:
-        root = with_others(root, [sign for sign in scene.signs if id(sign) not in counted])
+        aside = [sign for sign in scene.signs if id(sign) not in counted]
+        root = with_others(root, aside, world.nodes)
         return _when_settled(scene, _root_ripens(root, alarming), _from_root(root, scene))
     if (gone := silence(case, list(scene.ends), world, now)) is not None:
         return from_silence(gone, scene.signs)
