@@ -18,6 +18,8 @@ _UNITS = {unit: 1024 ** (at // 2 + 1) if unit.endswith("i") else 1000 ** (at // 
           for at, unit in enumerate(("Ki", "k", "Mi", "M", "Gi", "G", "Ti", "T"))}  # fmt: skip
 # Kueue and Volcano move a whole job at once: no pod of it is at fault.
 _WHOLE_JOB = re.compile(r"\b(?:workload|podgroup|pytorchjob|jobset|vcjob)/")
+# Clouds tell minutes before they take a machine back.
+_NOTICE = re.compile(r"(?i)\bnode/\S+ .*\b(?:spot|preempt\w*|interrupted|reclaimed)\b")
 _ACTOR = re.compile(r"\buser=(\S+)|\bby user[= ](\S+)|deleted by (\S+)")
 _PLATFORM = {
     "job_succeeded": r"\b(?:job|pytorchjob|jobset|mpijob)\b.*\b(?:Succeeded|Completed?)\b",
@@ -106,6 +108,8 @@ def _details(kind: str, text: str) -> dict[str, Any]:
         details["own_fault"] = bool(_OWN_USE.search(text)) or _used_more(text)
     if kind == "pod_deleted" and (found := _ACTOR.search(text)):
         details["by"] = next(name for name in found.groups() if name)
+    if kind == "pod_preempted" and _NOTICE.search(text):
+        details["reason"] = "notice"
     if kind in ("pod_preempted", "pod_evicted") and _WHOLE_JOB.search(text):
         details["whole_job"] = True
     return details

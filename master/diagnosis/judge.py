@@ -28,6 +28,7 @@ _FOR_THE_AGENT = timedelta(seconds=6)
 _FOR_THE_CHORUS = timedelta(seconds=5)
 _STUCK = timedelta(seconds=10)
 _BESIDE = timedelta(seconds=60)
+_NOTICE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,17 @@ def _ended_of_it(sign: Sign, scene: Scene) -> bool:
 def _of_another_job(sign: Sign, scene: Scene) -> bool:
     """Written-down words of a pod may be of anybody's: ours would not have made steps afterwards."""
     elsewhere = sign.is_a("pod_", "node_lost") and scene.case.after_the_fact and not scene.ends
-    return elsewhere and survived(scene.case, sign.at)
+    return elsewhere and survived(scene.case, sign.at) and not _was_a_notice(sign, scene)
+
+
+def _was_a_notice(sign: Sign, scene: Scene) -> bool:
+    """A machine that is to be taken back goes on for some minutes, and then others miss it."""
+    if sign.captured.get("reason") != "notice":
+        return False
+    missed = (
+        one for one in scene.signs if one.role is Role.SYMPTOM and timedelta(0) <= one.at - sign.at <= _NOTICE
+    )
+    return any(scene.world.node_at(one.captured.get("peer", "")) == sign.node for one in missed)
 
 
 def _others_suffer(sign: Sign, scene: Scene) -> bool:
