@@ -113,10 +113,11 @@ class _Together(_Apart):
 
     def __init__(self, session: Session, terms: Sequence[bytes], span: tuple[int, int]) -> None:
         super().__init__(session)
-        bottom, top = span[0], span[1] >> stretches.SHIFT
-        low = top - TOGETHER + 1
-        self._known = meetingreads.several_stretches(session, (*terms[:2], LATE), low, top)
-        self._low = max(bottom, low << stretches.SHIFT)
+        bottom, top = (block >> stretches.SHIFT for block in span)
+        self._known, low = meetingreads.several_stretches(
+            session, (*terms[:2], LATE), (bottom, top), TOGETHER
+        )
+        self._low = max(span[0], low << stretches.SHIFT)
 
     def newest(self, lead: bytes, span: tuple[int, int], size: int) -> tuple[Stretches, int]:  # noqa: ARG002
         return self._known[lead], self._low

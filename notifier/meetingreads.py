@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, bindparam, select
+from sqlalchemy import Select, bindparam, literal_column, select
 from sqlalchemy.orm import Session
 
-from notifier import stretches
+from notifier import kept, stretches
 from notifier.among import among
 from notifier.searchmodel import SearchBits, SearchStretch
 from notifier.storage import BINARY
@@ -18,17 +18,28 @@ STRETCH: Any = SearchStretch.__table__.c
 _BLOCKS = select(BITS.block, BITS.bits).execution_options(**BINARY)
 _OF_TERM = BITS.term == bindparam("term")
 _FROM_TO = BITS.block.between(bindparam("low"), bindparam("top"))
-_SEVERAL = _BLOCKS.add_columns(BITS.term).where(BITS.term.in_(bindparam("terms", expanding=True)), _FROM_TO)
+_SEVERAL_BLOCKS = _BLOCKS.add_columns(BITS.term).where(
+    BITS.term.in_(bindparam("terms", expanding=True)), _FROM_TO
+)
 _SPAN = _BLOCKS.where(_OF_TERM, _FROM_TO)
 _NAMED = _BLOCKS.where(_OF_TERM, among(BITS.block, "blocks"))
 _JOINED = among(BITS.block.op(">>")(bindparam("shift")), "joined")
 _NEWEST = _SPAN.order_by(BITS.block.desc()).limit(bindparam("most"))
 _NEWEST_OTHERS = _NEWEST.where(~_JOINED)
 _STRETCHES = select(STRETCH.stretch, STRETCH.width, STRETCH.bits).execution_options(**BINARY)
-_SEVERAL_STRETCHES = _STRETCHES.add_columns(STRETCH.term).where(
+_SEVERAL = (
     STRETCH.term.in_(bindparam("terms", expanding=True)),
     STRETCH.stretch.between(bindparam("low"), bindparam("top")),
 )
+_ROW = (STRETCH.term, STRETCH.stretch, STRETCH.width, STRETCH.bits)
+_SEVERAL_STRETCHES = select(*_ROW).where(*_SEVERAL).execution_options(**BINARY)
+# Of PostgreSQL: every write of a row makes a new pair of these.
+_VERSION: Any = (
+    literal_column("cast(cast(search_stretches.xmin as text) as bigint)"),
+    literal_column("cast(search_stretches.ctid as text)"),
+)
+_VERSIONS = select(STRETCH.term, STRETCH.stretch, *_VERSION).where(*_SEVERAL).execution_options(**BINARY)
+_SEVERAL_WITH_VERSIONS = select(*_ROW, *_VERSION).where(*_SEVERAL).execution_options(**BINARY)
 _STRETCHES_OF_TERM = _STRETCHES.where(STRETCH.term == bindparam("term"))
 _STRETCH_SPAN = _STRETCHES_OF_TERM.where(STRETCH.stretch.between(bindparam("low"), bindparam("top")))
 _NEWEST_STRETCHES = _STRETCH_SPAN.order_by(STRETCH.stretch.desc()).limit(bindparam("most"))
@@ -42,7 +53,7 @@ def several(session: Session, terms: Iterable[bytes], low: int, top: int) -> dic
     """Of several terms, from a block to another."""
     terms = list(terms)
     found: dict[bytes, Blocks] = {term: {} for term in terms}
-    for block, bits, term in session.execute(_SEVERAL, {"terms": terms, "low": low, "top": top}).all():
+    for block, bits, term in session.execute(_SEVERAL_BLOCKS, {"terms": terms, "low": low, "top": top}).all():
         found[term][block] = bits
     return found
 
@@ -84,14 +95,46 @@ def newest_stretches(session: Session, term: bytes, span: tuple[int, int], most:
     return {stretch: (width, bits) for stretch, width, bits in rows}
 
 
-def several_stretches(session: Session, terms: Iterable[bytes], low: int, top: int) -> dict[bytes, Stretches]:
-    """Of several terms, from a stretch to another."""
-    terms = list(terms)
+def several_stretches(
+    session: Session, terms: Iterable[bytes], span: tuple[int, int], most: int
+) -> tuple[dict[bytes, Stretches], int]:
+    """Of several terms the newest `most` stretches of a span of them, and those below that are known already;
+    with the lowest of these."""
+    terms, (bottom, top) = list(terms), span
+    low = max(bottom, top - most + 1)
+    if session.get_bind().dialect.name == "postgresql":
+        return _mostly_known(session, terms, span, low)
     found: dict[bytes, Stretches] = {term: {} for term in terms}
     values = {"terms": terms, "low": low, "top": top}
-    for stretch, width, bits, term in _rows(session, _SEVERAL_STRETCHES, values):
+    for term, stretch, width, bits in _rows(session, _SEVERAL_STRETCHES, values):
         found[term][stretch] = width, bits
-    return found
+    return found, low
+
+
+def _mostly_known(
+    session: Session, terms: Sequence[bytes], span: tuple[int, int], low: int
+) -> tuple[dict[bytes, Stretches], int]:
+    connection = session.connection()
+    memory = kept.of(connection.engine)
+    values = {"terms": terms, "low": span[0], "top": span[1]}
+    known: dict[int, dict[bytes, kept.Known | None]] = {}
+    for term, stretch, *version in _rows(session, _VERSIONS, values):
+        known.setdefault(stretch, {})[term] = memory.get((term, stretch), (version[0], version[1]))
+    while low > span[0] and (rows := known.get(low - 1)) and None not in rows.values():
+        low -= 1
+    unknown = [stretch for stretch in known if stretch >= low and None in known[stretch].values()]
+    if unknown:
+        values = {"terms": terms, "low": min(unknown), "top": max(unknown)}
+        for term, stretch, width, bits, *version in _rows(session, _SEVERAL_WITH_VERSIONS, values):
+            row = kept.Known((version[0], version[1]), width, bits)
+            memory.put((term, stretch), row)
+            known.setdefault(stretch, {})[term] = row
+    found: dict[bytes, Stretches] = {term: {} for term in terms}
+    for stretch, there in known.items():
+        for term, one in there.items():
+            if one is not None and stretch >= low:
+                found[term][stretch] = one.width, one.bits
+    return found, low
 
 
 def stretches_of(session: Session, term: bytes, which: Sequence[int]) -> Stretches:
