@@ -121,6 +121,7 @@ def test_what_comes_into_a_joined_block_after_all_is_found(admin: httpx.Client, 
     """A clock was set back by ten minutes: what was joined without it counts no more, until it is anew."""
     rows = filled(log)
     log.join()
+    assert ids(admin, q="body", kind="wecom", limit=3) == rows[::-1]  # what was read is kept
     late = log.add(3, NOW + timedelta(seconds=3.5), why="body nccl comet")
     with log.store.write() as session:
         session.get_one(SearchBlock, 1).is_checked = False
