@@ -175,7 +175,7 @@ def _base(scene: Scene) -> tuple[str, timedelta]:
     outside = any(pose.doing is Doing.OUTSIDE for pose in scene.busy)
     doing = "outside" if outside else "spinning" if runs else "blocked"
     if phases & {Phase.SAVING, Phase.STARTING}:
-        return doing, _STALLED
+        return doing, min(_STALLED, long(scene.case))
     if Phase.EVALUATING in phases:
         return doing, long(scene.case) if runs else _OUTSIDE
     alone = timedelta(0) if scene.waiting else _ALONE  # nobody who waits for it is a second sign

@@ -36,10 +36,10 @@ def of_strangers(sign: Sign, signs: Sequence[Sign], ends: Sequence[End], world: 
     if sign.name not in _DEATHS or as_int(sign.captured.get("pid")) in world.rank_of_pid:
         return False
     here = [end for end in ends if end.node == sign.node]
-    if not here or any(
-        one.is_a("dataloader.", "memory.host", "pod_oom") for one in signs if _beside(one, sign)
-    ):
+    if any(one.is_a("dataloader.", "memory.host", "pod_oom") for one in signs if _beside(one, sign)):
         return False
+    if not here:
+        return _all_live(sign.node, world)
     name = sign.captured.get("name", "")
     if name and not _PYTHON.match(name) and _runs_python(sign.node, world):
         return True
@@ -47,6 +47,15 @@ def of_strangers(sign: Sign, signs: Sequence[Sign], ends: Sequence[End], world: 
         one.role is Role.CULPRIT and one.is_a("python.") for one in signs if _beside(one, sign)
     )
     return is_explained and not any(end.signal in _DEATHS[sign.name] for end in here)
+
+
+def _all_live(node: str, world: World) -> bool:
+    """Each of our ranks there, by its newest heartbeat: whoever was killed was somebody else. (Of logs that
+    lie on disk nobody knows; there no view has a step.)"""
+    views = [view for view in world.case.ranks if view.node == node]
+    return bool(views) and all(
+        view.step is not None and view.state not in ("gone", "Z", "X") for view in views
+    )
 
 
 def _beside(one: Sign, sign: Sign) -> bool:

@@ -1,6 +1,7 @@
 """The kit of faults on real PyTorch jobs: each is called what it is, and the harmless ones are left alone.
 
-Killed, stopped and spinning ranks, a lost GPU and a deleted pod are the demo's, by the same kit.
+Killed, stopped and spinning ranks, a lost GPU and a deleted pod are the demo's, by the same kit; a checkpoint
+that stalls is given more time than a test has (`bench/live.py`).
 """
 
 import shlex
@@ -76,7 +77,7 @@ class Job:
         self.trains_on()
         known, struck = len(self.events), utcnow()
         self.inject(name, **wish)
-        event = until(lambda: self.events[0] if len(self.events) > known else None, f"{name}'s event")
+        event = until(lambda: self.events[0] if len(self.events) > known else None, f"{name}'s event", 150)
         told = find(name)
         assert event["fault_class"] == told.becomes, event
         assert event["cause"] in told.causes, event
@@ -112,11 +113,7 @@ def first_job(system: System) -> Story:
 
 def second_job(system: System) -> Story:
     job = Job.begun(system, "two")
-    stalled = job.verdict("checkpoint_stalls")
-    return {
-        "checkpoint_stalls": stalled, "collective_skipped": job.verdict("collective_skipped"),
-        "events": job.end(),
-    }  # fmt: skip
+    return {"collective_skipped": job.verdict("collective_skipped"), "events": job.end()}
 
 
 def job_apart(system: System) -> Story:
@@ -149,7 +146,6 @@ def test_what_is_harmless_is_left_alone(system: System, stories: dict[str, "Futu
     [
         ("one", "exception", 1, "fail_job"),
         ("one", "nccl_error", None, "restart_job"),  # it names its peer's node
-        ("two", "checkpoint_stalls", 0, "restart_job"),
         ("two", "collective_skipped", None, "fail_job"),  # who prints it is not the one who skipped
         ("apart", "network_cut", None, "restart_job"),  # all wait, and nothing says for whom
         ("apart", "out_of_memory", 1, "fail_job"),
@@ -171,7 +167,7 @@ def test_each_fault_is_told_once_and_to_its_own_job_only(stories: dict[str, "Fut
     causes = {name: [one["cause"] for one in story.result()["events"]] for name, story in stories.items()}
     assert causes == {
         "one": ["user_code_error", "network_ib"],
-        "two": ["desync", "hang"],
+        "two": ["desync"],
         "apart": ["host_oom", "hang"] if HAS_NETWORKS else ["host_oom"],
     }
 
