@@ -17,6 +17,7 @@ from notifier.alertdocuments import (
     AlertDocument,
     FullAlertDocument,
     PublishedDocument,
+    check_body,
     document,
 )
 from notifier.api.deps import Asked, IdempotencyKey, Operator, Publisher, Reader, Served
@@ -54,6 +55,7 @@ async def publish_alert(
     body: AlertBody, principal: Publisher, services: Served, key: IdempotencyKey = None
 ) -> JSONResponse:
     """Once this is answered, the alert and its deliveries are kept and will be told. CloudEvents too."""
+    check_body(body)
     return await accept(services, body, key, lambda _session: principal)
 
 

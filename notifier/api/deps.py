@@ -8,6 +8,7 @@ from typing import Annotated, Any, Protocol
 from fastapi import Depends, Header, Query, Request, Security
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.datastructures import Headers
 
 from channels.transport import Network
 from notifier.auth import Principal, Role, authenticate
@@ -23,7 +24,7 @@ from notifier.storage import Store
 from notifier.writer import Writer
 
 THREADS = 4  # that write to PostgreSQL
-BEARER = "Bearer "
+_BEARER = "Bearer "
 ROOM = 10_000  # alerts that may wait to be written: some seconds' worth
 
 
@@ -81,6 +82,12 @@ def entitled(found: Principal | None, roles: Collection[Role]) -> Principal:
         detail = f"a token of role {found.role} may not do this; it takes {' or '.join(roles)}"
         raise Problem(403, detail=detail)
     return found
+
+
+def bearer(headers: Headers) -> str | None:
+    """The token, in the very form that everybody writes; of all others `_bearer` makes the best."""
+    given = headers.get("authorization", "")
+    return given.removeprefix(_BEARER) if given.startswith(_BEARER) else None
 
 
 Speaker = Annotated[Principal, Depends(_principal)]

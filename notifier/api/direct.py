@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from notifier.alertdocuments import AlertBody, check_body
 from notifier.api import publishing
-from notifier.api.deps import PUBLISHERS, Services, entitled
+from notifier.api.deps import PUBLISHERS, Services, bearer, entitled
 from notifier.api.openapi import PREFIX
 from notifier.auth import Principal, authenticate
 from notifier.clock import utcnow
@@ -27,7 +27,6 @@ from notifier.problems import Problem
 PATH = PREFIX + publishing.PATH
 MOST = 1000  # tokens that are remembered
 _PLAIN = "application/json"
-_BEARER = "Bearer "
 _EVENT = f"{BINARY}specversion"
 _NOT_HIS = frozenset({401, 403})
 
@@ -43,11 +42,10 @@ class Direct:
         if scope["path"] != PATH or scope["method"] != "POST" or scope["query_string"]:
             return None
         headers = Headers(scope=scope)
-        media_type, token = headers.get("content-type", ""), headers.get("authorization", "")
-        if media_type.partition(";")[0] != _PLAIN or _EVENT in headers or not token.startswith(_BEARER):
+        media_type, token = headers.get("content-type", ""), bearer(headers)
+        if media_type.partition(";")[0] != _PLAIN or _EVENT in headers or token is None:
             return None
         body = _body(value)
-        token = token.removeprefix(_BEARER)
         services: Services = scope["app"].state.services
         if body is None or not await self._is_publisher(services, token):
             return None

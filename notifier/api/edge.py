@@ -49,10 +49,8 @@ class Edge:
                 response = await self._direct.answer(scope, parse(body))
             else:
                 response = await listing.answer(scope)
-        except Exception as error:
-            response = await answered(
-                Request(scope), error
-            )  # here too, what the ways past the framework raise
+        except Exception as error:  # ours, or what the ways past the framework raise
+            response = await answered(Request(scope), error)
             if response is None:
                 raise
         if response is not None:

@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from notifier import deliveries
 from notifier.api.deliveries import FilterBody
-from notifier.api.deps import BEARER, READERS, Services
+from notifier.api.deps import READERS, Services, bearer
 from notifier.api.openapi import PREFIX
 from notifier.auth import authenticate
 from notifier.clock import utcnow
@@ -39,13 +39,12 @@ async def answer(scope: Scope) -> Response | None:
     """None: it is not for us, and nothing was done. Raises what a route would."""
     if scope["path"] != PATH or scope["method"] != "GET":
         return None
-    token = Headers(scope=scope).get("authorization", "")
-    query = _query(scope["query_string"])
-    if query is None or not token.startswith(BEARER):
+    token, query = bearer(Headers(scope=scope)), _query(scope["query_string"])
+    if query is None or token is None:
         return None
     filters = Filters(**{name: getattr(query, name) for name in FilterBody.model_fields})
     ask, services = Ask(query.limit, query.cursor), scope["app"].state.services
-    text = await run_in_threadpool(_listed, services, token.removeprefix(BEARER), filters, ask)
+    text = await run_in_threadpool(_listed, services, token, filters, ask)
     return None if text is None else Response(text, media_type="application/json")
 
 

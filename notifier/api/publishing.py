@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from notifier import faultpoints
-from notifier.alertdocuments import AlertBody, PublishedDocument, check_body
+from notifier.alertdocuments import AlertBody, PublishedDocument
 from notifier.alerts import NewAlert, Published, publish
 from notifier.api.deps import Services, answered
 from notifier.auth import Principal
@@ -30,15 +30,15 @@ async def accept(
     """Answered once it is committed, with what others post at the same moment.
 
     Args:
+        body: its fields go together (`check_body`).
         key: the `Idempotency-Key`.
         speaker: who posts, asked for in the transaction itself.
 
     Raises:
-        Problem: fields do not go together, a channel or a job does not exist.
+        Problem: a channel or a job does not exist.
         BusyError: too much waits already; nothing was done.
         InDoubtError: nobody knows whether it is kept, and it could not be known again.
     """
-    check_body(body)
 
     def write(session: Session) -> tuple[Answer, set[int]]:
         principal, now = speaker(session), services.store.now(session)
