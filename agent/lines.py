@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from agent.signatures.colours import ANSI
+
 HEAD = 4096
 TAIL = 3968  # with HEAD and the note between them at most 8 KiB
 BULK = 32 << 10  # of a chunk so large only what matters is taken apart
@@ -13,11 +15,7 @@ _LAST = 2 << 10
 _SAMPLES = 2  # blocks of a chunk that are read for one form
 Sieve = Callable[[bytes], Collection[int] | None]  # forms of which a block has lines; None: nobody can tell
 _LINE_END = re.compile(rb"\r?\n|\r(?!\n)")
-_ANSI = re.compile(
-    r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]"  # colours, cursor
-    r"|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)?"  # titles, links
-    r"|[PX^_][^\x1b]{0,512}(?:\x1b\\)?|[ -/]?[0-~])"
-)
+_ANSI = re.compile(ANSI)
 # everything but the tab that moves a cursor or forges a line end where the text is shown
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 

@@ -13,6 +13,7 @@ from agent.signatures.kernel import KERNEL
 from agent.signatures.launcher import LAUNCHER
 from agent.signatures.model import Match, Role, Signature
 from agent.signatures.nccl import NCCL
+from agent.signatures.prefilter import Prefilter
 from agent.signatures.process import PROCESS
 from agent.signatures.rendezvous import RENDEZVOUS
 from agent.signatures.schedulers import SCHEDULERS
@@ -52,13 +53,13 @@ class Scanner:
         for pattern, expression in self._custom if source == "log" else ():
             if expression.search(text):
                 return Match(CUSTOM, "custom_pattern", Role.CULPRIT, line, {"pattern": pattern})
-        suspects = _prefilter(source).suspects(text)
+        suspects = _suspects(text, source)
         return _first(suspects, line, text, source) if suspects else None
 
     def suspects(self, text: str, source: str = "log") -> bool:
         """Whether any known form's literals are in a text of many lines: where they are not, no line of it
         can match. Users' own patterns are not asked."""
-        return bool(_prefilter(source).suspects(_encodable(text)))
+        return bool(_suspects(_encodable(text), source))
 
 
 def _first(suspects: list[Signature], line: str, text: str, source: str) -> Match | None:
@@ -82,25 +83,16 @@ def _counts(one: Signature, framing: Framed) -> bool:
     return not framing.level or framing.level in (one.levels or "WEF")
 
 
-class _Prefilter:
-    """One pass over a line for the literals that each form needs (RE2 finds them in the patterns)."""
-
-    def __init__(self, signatures: Sequence[Signature]) -> None:
-        self._signatures = signatures
-        self._filter = re2.Filter()
-        for one in signatures:
-            self._filter.Add(one.pattern)
-        self._filter.Compile()
-
-    def suspects(self, text: str) -> list[Signature]:
-        """The signatures whose literals the line holds, in the table's order."""
-        hits = self._filter.Match(text, potential=True)
-        return [self._signatures[at] for at in sorted(hits)] if hits else []
-
-
 @lru_cache(maxsize=2)
-def _prefilter(source: str) -> _Prefilter:
-    return _Prefilter([one for one in SIGNATURES if one.kernel == (source == "kernel")])
+def _prefilter(source: str) -> tuple[Sequence[Signature], Prefilter]:
+    signatures = [one for one in SIGNATURES if one.kernel == (source == "kernel")]
+    return signatures, Prefilter([one.pattern for one in signatures])
+
+
+def _suspects(text: str, source: str) -> list[Signature]:
+    """Those whose literals the line holds, in the table's order."""
+    signatures, prefilter = _prefilter(source)
+    return [signatures[at] for at in prefilter.hits(text)]
 
 
 @cache  # re2's own cache holds 128, fewer than we have

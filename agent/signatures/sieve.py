@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import re2
-
+from agent.signatures.colours import ANSI
 from agent.signatures.custom import over_lines
 from agent.signatures.model import Role
+from agent.signatures.prefilter import Prefilter
 from agent.signatures.scanner import SIGNATURES
 
 try:
@@ -21,7 +21,7 @@ except ImportError:  # there is no wheel of it for this machine: RE2 is an eight
 
 # What others than the scanner look for in lines: context, and torchelastic's word of its workers.
 ALSO = (r"Traceback \(most recent call last\)", r"exitcode: ")
-_COLOUR = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+_ANSI = re.compile(ANSI.encode())
 
 
 class Sieve:
@@ -39,7 +39,7 @@ class Sieve:
         """Of which forms some line of the block may be; None: that can only be told line by line."""
         if self._custom is None:
             return None
-        plain = _COLOUR.sub(b"", block) if b"\x1b" in block else block
+        plain = _ANSI.sub(b"", block) if b"\x1b" in block else block
         found = self._known.forms(plain)
         if not self._custom:
             return found
@@ -70,16 +70,13 @@ class _Hyperscan:
 
 
 class _Filter:
-    """RE2's own prefilter: by the literals that each form needs."""
+    """The same by the scanner's own prefilter."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        self._filter = re2.Filter()
-        for pattern in patterns:
-            self._filter.Add(pattern)
-        self._filter.Compile()
+        self._prefilter = Prefilter(patterns)
 
     def forms(self, block: bytes) -> Collection[int]:
-        return self._filter.Match(block.decode("utf-8", "replace"), potential=True) or ()
+        return self._prefilter.hits(block.decode("utf-8", "replace"))
 
 
 def _quickest(patterns: Sequence[str]) -> _Hyperscan | _Filter:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from agent.signatures import Role
-from master.casefile import CaseFile, Cause, Culprit
+from master.casefile import Cause, Culprit
 from master.diagnosis.arbitration import MACHINE, PLATFORM, Root
 from master.diagnosis.exits import End
 from master.diagnosis.signs import Sign
@@ -217,9 +216,3 @@ def _numbered(sign: Sign, here: Sequence[int]) -> int | None:
 def _named_local(sign: Sign, world: World) -> int | None:
     local = as_int(sign.captured.get("peer_local_rank"))
     return None if local is None else world.rank_at(sign.pod, sign.node, local)
-
-
-def silent_ranks(case: CaseFile, signs: Sequence[Sign]) -> set[int]:
-    """Ranks that said nothing of the incident."""
-    spoke = {sign.rank for sign in signs if sign.rank is not None and sign.role is not Role.EVIDENCE}
-    return {view.rank for view in case.ranks if view.rank not in spoke}

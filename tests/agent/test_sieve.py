@@ -54,7 +54,7 @@ def test_what_the_scanner_finds_alone_it_finds_in_a_crowd(
         (r"re:(?-m)^ABORT", "ABORT now"),
     ],
 )
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\x1b[0m\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\x1b[0m\n", "\x1b]0;title\x07\n", "\n\x1b]0;title\n"])
 def test_a_users_own_pattern_means_the_same_in_a_crowd(pattern: str, line: str, end: str) -> None:
     assert Scanner((pattern,)).scan(line)
     crowd = f"{QUIET.format(n=1)}{line}{end}{QUIET.format(n=2)}".encode()
