@@ -17,9 +17,8 @@ class NodeMemory:
 
     _groups: Groups = field(default_factory=Groups)
     _seen: dict[int, str] = field(default_factory=dict)  # pid → group's path, or "" where it is none of ours
-    _young: frozenset[int] = (
-        frozenset()
-    )  # a container's first process gets its program, and environment, late
+    # seen once: a container's first process gets its program, and environment, late
+    _young: frozenset[int] = frozenset()
     _jobs: dict[str, str] = field(default_factory=dict)  # group's path → job
 
     def scan(self) -> None:
