@@ -20,7 +20,7 @@ from notifier.searchmodel import LATE, PLACES
 FIRST, LARGEST = 8, 2048  # blocks of a lot
 GROWS, LEAPS = 4, 256  # by how much the next one is larger; where there was nothing at all
 RARE = 4  # a lead is everywhere when it is in more than a quarter of the first blocks
-TOGETHER = 3  # stretches of two terms that are read at once: of more, each byte takes twice as long
+TOGETHER = 384 << 10  # bytes that are read at once: of more, each takes twice as long
 
 
 class Area(NamedTuple):
@@ -80,11 +80,12 @@ def lots(session: Session, terms: Iterable[bytes], bottom: int, top: int) -> Ite
     for term in others:
         places = _blocks_meeting(places, first[term])
     yield Lot(places, _blocks_meeting(places, first[LATE]))
+    if low == bottom:
+        return
+    reads = _Together(session, (lead, *others), (bottom, low - 1)) if is_everywhere else _Apart(session)
     while low > bottom:
-        top, size = low - 1, min(size * (GROWS if places else LEAPS), LARGEST)
-        reads = _Apart(session)
-        if is_everywhere:
-            reads, size = _Together(session, (lead, *others), (bottom, top)), LARGEST
+        top = low - 1
+        size = LARGEST if is_everywhere else min(size * (GROWS if places else LEAPS), LARGEST)
         places, low = _led(session, reads, lead, (bottom, top), size)
         for term in others:
             places = _meeting(session, reads, places, term)
@@ -108,19 +109,18 @@ class _Apart:
 
 
 class _Together(_Apart):
-    """Some stretches of the lead and the next term are read at once, no more than a processor has at hand:
-    mostly nothing is left then, or enough."""
+    """Stretches of the lead and the next term are read at once, no more than a processor has at hand: mostly
+    nothing is left then, or enough."""
 
     def __init__(self, session: Session, terms: Sequence[bytes], span: tuple[int, int]) -> None:
         super().__init__(session)
         bottom, top = (block >> stretches.SHIFT for block in span)
-        self._known, low = meetingreads.several_stretches(
-            session, (*terms[:2], LATE), (bottom, top), TOGETHER
-        )
-        self._low = max(span[0], low << stretches.SHIFT)
+        self._several = meetingreads.Together(session, (*terms[:2], LATE), (bottom, top))
+        self._known: Mapping[bytes, Stretches] = {}
 
     def newest(self, lead: bytes, span: tuple[int, int], size: int) -> tuple[Stretches, int]:  # noqa: ARG002
-        return self._known[lead], self._low
+        self._known, low = self._several.below(span[1] >> stretches.SHIFT, TOGETHER)
+        return self._known[lead], max(span[0], low << stretches.SHIFT)
 
     def of(self, term: bytes, which: Sequence[int]) -> Stretches:
         return self._known[term] if term in self._known else super().of(term, which)

@@ -1,9 +1,10 @@
 """Reads bitmaps of the delivery log's index: of blocks, and of stretches of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, bindparam, literal_column, select
+from sqlalchemy import Select, bindparam, func, literal_column, select
 from sqlalchemy.orm import Session
 
 from notifier import kept, stretches
@@ -38,7 +39,12 @@ _VERSION: Any = (
     literal_column("cast(cast(search_stretches.xmin as text) as bigint)"),
     literal_column("cast(search_stretches.ctid as text)"),
 )
-_VERSIONS = select(STRETCH.term, STRETCH.stretch, *_VERSION).where(*_SEVERAL).execution_options(**BINARY)
+_SIZES = (
+    select(STRETCH.term, STRETCH.stretch, func.length(STRETCH.bits))
+    .where(*_SEVERAL)
+    .execution_options(**BINARY)
+)
+_VERSIONS = _SIZES.add_columns(*_VERSION)
 _SEVERAL_WITH_VERSIONS = select(*_ROW, *_VERSION).where(*_SEVERAL).execution_options(**BINARY)
 _STRETCHES_OF_TERM = _STRETCHES.where(STRETCH.term == bindparam("term"))
 _STRETCH_SPAN = _STRETCHES_OF_TERM.where(STRETCH.stretch.between(bindparam("low"), bindparam("top")))
@@ -95,46 +101,72 @@ def newest_stretches(session: Session, term: bytes, span: tuple[int, int], most:
     return {stretch: (width, bits) for stretch, width, bits in rows}
 
 
-def several_stretches(
-    session: Session, terms: Iterable[bytes], span: tuple[int, int], most: int
-) -> tuple[dict[bytes, Stretches], int]:
-    """Of several terms the newest `most` stretches of a span of them, and those below that are known already;
-    with the lowest of these."""
-    terms, (bottom, top) = list(terms), span
-    low = max(bottom, top - most + 1)
-    if session.get_bind().dialect.name == "postgresql":
-        return _mostly_known(session, terms, span, low)
-    found: dict[bytes, Stretches] = {term: {} for term in terms}
-    values = {"terms": terms, "low": low, "top": top}
-    for term, stretch, width, bits in _rows(session, _SEVERAL_STRETCHES, values):
-        found[term][stretch] = width, bits
-    return found, low
+class Together:
+    """Stretches of several terms in a span of them, read from the newest down, so many bytes at once.
+
+    What there is, is looked at once for a question; and on PostgreSQL which of it is known from before.
+    """
+
+    def __init__(self, session: Session, terms: Iterable[bytes], span: tuple[int, int]) -> None:
+        self._session, self._bottom = session, span[0]
+        self._memory = _memory(session)
+        self._there: dict[int, dict[bytes, kept.Known | int]] = {}  # as known, or how many bytes it has
+        self._terms = list(terms)
+        values = {"terms": self._terms, "low": span[0], "top": span[1]}
+        for term, stretch, size, *version in _rows(
+            session, _SIZES if self._memory is None else _VERSIONS, values
+        ):
+            known = self._memory and self._memory.get((term, stretch), (version[0], version[1]))
+            self._there.setdefault(stretch, {})[term] = known or size
+
+    def below(self, top: int, most: int) -> tuple[dict[bytes, Stretches], int]:
+        """From one downwards, about `most` bytes of what is not known yet; with the lowest one."""
+        low = self._read(top, most)
+        found: dict[bytes, Stretches] = {term: {} for term in self._terms}
+        for stretch, rows in self._there.items():
+            if low <= stretch <= top:
+                for term, row in rows.items():
+                    if isinstance(row, kept.Known):  # else it is gone meanwhile
+                        found[term][stretch] = row.width, row.bits
+        return found, low
+
+    def _read(self, top: int, most: int) -> int:
+        """Down to which one all is known then."""
+        low, size = self._bottom, 0
+        unknown: dict[int, list[bytes]] = {}
+        for stretch in sorted((one for one in self._there if one <= top), reverse=True):
+            sizes = {term: row for term, row in self._there[stretch].items() if isinstance(row, int)}
+            size += sum(sizes.values())
+            if sizes and unknown and size > most:
+                low = stretch + 1
+                break
+            if sizes:
+                unknown[stretch] = list(sizes)
+        if unknown:
+            terms = sorted({term for some in unknown.values() for term in some})
+            for term, stretch, row in _known(self._session, self._memory, terms, min(unknown), max(unknown)):
+                self._there.setdefault(stretch, {})[term] = row
+        return low
 
 
-def _mostly_known(
-    session: Session, terms: Sequence[bytes], span: tuple[int, int], low: int
-) -> tuple[dict[bytes, Stretches], int]:
+def _memory(session: Session) -> kept.Kept | None:
     connection = session.connection()
-    memory = kept.of(connection.engine)
-    values = {"terms": terms, "low": span[0], "top": span[1]}
-    known: dict[int, dict[bytes, kept.Known | None]] = {}
-    for term, stretch, *version in _rows(session, _VERSIONS, values):
-        known.setdefault(stretch, {})[term] = memory.get((term, stretch), (version[0], version[1]))
-    while low > span[0] and (rows := known.get(low - 1)) and None not in rows.values():
-        low -= 1
-    unknown = [stretch for stretch in known if stretch >= low and None in known[stretch].values()]
-    if unknown:
-        values = {"terms": terms, "low": min(unknown), "top": max(unknown)}
-        for term, stretch, width, bits, *version in _rows(session, _SEVERAL_WITH_VERSIONS, values):
-            row = kept.Known((version[0], version[1]), width, bits)
-            memory.put((term, stretch), row)
-            known.setdefault(stretch, {})[term] = row
-    found: dict[bytes, Stretches] = {term: {} for term in terms}
-    for stretch, there in known.items():
-        for term, one in there.items():
-            if one is not None and stretch >= low:
-                found[term][stretch] = one.width, one.bits
-    return found, low
+    return kept.of(connection.engine) if connection.dialect.name == "postgresql" else None
+
+
+def _known(
+    session: Session, memory: kept.Kept | None, terms: Sequence[bytes], low: int, top: int
+) -> Iterator[tuple[bytes, int, kept.Known]]:
+    """Read now, and kept where that is possible."""
+    values = {"terms": terms, "low": low, "top": top}
+    if memory is None:
+        for term, stretch, width, bits in _rows(session, _SEVERAL_STRETCHES, values):
+            yield term, stretch, kept.Known((0, ""), width, bits)
+        return
+    for term, stretch, width, bits, *version in _rows(session, _SEVERAL_WITH_VERSIONS, values):
+        row = kept.Known((version[0], version[1]), width, bits)
+        memory.put((term, stretch), row)
+        yield term, stretch, row
 
 
 def stretches_of(session: Session, term: bytes, which: Sequence[int]) -> Stretches:
@@ -142,10 +174,9 @@ def stretches_of(session: Session, term: bytes, which: Sequence[int]) -> Stretch
     if not which:
         return {}
     low, top = min(which), max(which)
-    if len(which) * _FEW < top - low:
-        rows = _rows(session, _STRETCHES_NAMED, {"term": term, "stretches": list(which)})
-    else:
-        rows = _rows(session, _STRETCH_SPAN, {"term": term, "low": low, "top": top})
+    if len(which) * _FEW >= top - low:
+        return Together(session, [term], (low, top)).below(top, sys.maxsize)[0][term]
+    rows = _rows(session, _STRETCHES_NAMED, {"term": term, "stretches": list(which)})
     return {stretch: (width, bits) for stretch, width, bits in rows}
 
 

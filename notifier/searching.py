@@ -129,7 +129,8 @@ def _candidates(session: Session, sought: Sought, span: Span, size: int) -> Iter
     newer = _walked(session, sought, Span(above, span.below), size)
     within = Span(max(span.above, reach.after_id), _least(span.below, reach.last_id + "~"))
     indexed = _indexed(session, sought.terms, within, reach, size)
-    both = chain(newer, _merged(indexed, _watched(session, within, size)))
+    # What changed is asked for first: the index may read it in the midst, and then it is nowhere else.
+    both = chain(newer, _merged(_watched(session, within, size), indexed))
     if not reach.after_id:
         return both
     older = _walked(session, sought, Span(span.above, _least(span.below, reach.after_id + "~")), size)

@@ -1,6 +1,6 @@
 """What is found does not depend on how much of the log the index has read, on either database."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
@@ -9,11 +9,14 @@ import httpx
 import pytest
 from sqlalchemy import delete, select
 
-from notifier import indexing, indexwriting, meeting
+from notifier import indexing, indexwriting, meeting, searching
 from notifier.api.deps import Services
+from notifier.auth import Principal, Role
 from notifier.clock import utcnow
+from notifier.deliveries import Filters, rows_of
 from notifier.ids import new_id
 from notifier.model import Delivery, Receipt
+from notifier.pages import Ask
 from notifier.searchmodel import SearchBits, SearchBlock, SearchSlot, SearchWatch
 from tests.api.logbook import CHANNELS, NOW, Log, ids, wanted
 
@@ -130,6 +133,27 @@ def test_a_word_of_the_outcome_is_found_as_soon_as_there_is_one(admin: httpx.Cli
         assert ids(admin, state="failed", channel=CHANNELS[1]) == [rows[4]]
         assert rows[4] not in ids(admin, state="sending", channel=CHANNELS[1])
         log.index()
+    assert log.count(SearchWatch) == len(rows) - 1
+
+
+def test_what_the_index_reads_while_somebody_asks_is_found(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [log.add(n, state="sending") for n in range(8)]
+    log.index()
+    log.change(rows[7], state="failed", attempt_count=1)
+    looked: list[meeting.Lot] = []
+
+    def and_then_the_index_goes_on(*asked: Any) -> Iterator[meeting.Lot]:
+        for lot in meeting.lots(*asked):
+            looked.append(lot)
+            log.index()
+            yield lot
+
+    monkeypatch.setattr(meeting, "FIRST", 8)  # all at once
+    monkeypatch.setattr(searching, "lots", and_then_the_index_goes_on)
+    who, filters = Principal("tok_1", "n", Role.VIEWER), Filters(state="failed", channel=CHANNELS[1])
+    with log.store.look() as session:
+        assert [row.id for row in rows_of(session, who, filters, Ask(5, None)).rows] == [rows[7]]
+    assert looked
     assert log.count(SearchWatch) == len(rows) - 1
 
 

@@ -43,7 +43,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexwriting, "FULL", 9)
     monkeypatch.setattr(indexwriting, "OLD", 9)
     monkeypatch.setattr(meeting, "FIRST", 1)
-    monkeypatch.setattr(meeting, "TOGETHER", 2)
+    monkeypatch.setattr(meeting, "TOGETHER", 12)
     monkeypatch.setattr(meeting, "GROWS", 2)
     monkeypatch.setattr(meeting, "LEAPS", 3)
     monkeypatch.setattr(bitmaps, "MANY", 4)

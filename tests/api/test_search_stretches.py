@@ -33,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stretches, "SHIFT", 2)
     monkeypatch.setattr(stretches, "FEWEST", 2)
     monkeypatch.setattr(meeting, "FIRST", 1)
-    monkeypatch.setattr(meeting, "TOGETHER", 2)
+    monkeypatch.setattr(meeting, "TOGETHER", 12)
     monkeypatch.setattr(meeting, "GROWS", 2)
     monkeypatch.setattr(meeting, "LEAPS", 64)
 
