@@ -1,97 +1,27 @@
-"""PyTorch's flight recorder: which collectives a rank called last, read from the file that was dumped.
+"""PyTorch's flight recorder: which collectives a rank called last, by the dump that it wrote.
 
-NCCL's watchdog writes one file a rank when it times out, or when it is told to
-(`TORCH_FR_DUMP_TEMP_FILE`, of old `TORCH_NCCL_DEBUG_INFO_TEMP_FILE`: a prefix before the rank). A program may
-write it itself, for gloo as well: `torch._C._distributed_c10d._dump_fr_trace()` gives the same pickle, and
-`_dump_fr_trace_json()` JSON, both with `TORCH_FR_BUFFER_SIZE` set.
+NCCL's watchdog dumps one file a rank when it times out or is told to. A program may do so itself, for gloo as
+well: `torch._C._distributed_c10d._dump_fr_trace()` gives the same pickle, and `_dump_fr_trace_json()` JSON,
+both with `TORCH_FR_BUFFER_SIZE` set.
 
 What a training container wrote is never unpickled (agent/plainpickle.py).
 """
 
-import contextlib
 import json
-import os
 import re
-import stat
-import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
 
-from agent import plainpickle, proc
-from agent.clock import utcnow
+from agent import plainpickle
 
-PREFIXES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-USUAL_PREFIX = "/tmp/nccl_trace_rank_"  # noqa: S108  PyTorch's own default, which is only read
-_MAX_BYTES = 16 << 20
+MAX_BYTES = 16 << 20  # of one dump
 _MAX_GROUPS, _MAX_RANKS, _MAX_NAME = 64, 4096, 200
-_MAX_FILES = 4096
-_NUMBERED = re.compile(r"(\d{1,7})(?:\.json|\.pkl|\.pickle)?$")
-_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-_cache: dict[str, tuple[tuple[int, ...], list[dict[str, Any]]]] = {}
+_LATEST = 7_258_118_400  # the year 2200: what is beyond is no moment
 
 
 class NoDumpError(ValueError):
     """No dump of the recorder, or one that holds more than plain data."""
-
-
-def of_process(pid: int, rank: int) -> list[dict[str, Any]]:
-    """What the dump of a rank's process tells of its groups; nothing if there is none.
-
-    A file that is older than the process is another run's.
-    """
-    own = proc.stat(pid)
-    if own is None:
-        return []
-    since = utcnow().timestamp() - time.clock_gettime(time.CLOCK_BOOTTIME) + own.start / _TICKS_A_SECOND
-    told = proc.environ(pid, PREFIXES)
-    for prefix in [*(told[name] for name in PREFIXES if told.get(name)), USUAL_PREFIX]:
-        path = (
-            f"/proc/{pid}/root{prefix}{rank}" if prefix.startswith("/") else f"/proc/{pid}/cwd/{prefix}{rank}"
-        )
-        with contextlib.suppress(OSError, NoDumpError):
-            content, marks = _content(path, since)
-            if content is not None:
-                return _known(path, marks, content)
-    return []
-
-
-def _known(path: str, marks: tuple[int, ...], content: bytes) -> list[dict[str, Any]]:
-    """A dump is asked for with every look and read but once."""
-    old = _cache.get(path)
-    if old is None or old[0] != marks:
-        if len(_cache) >= _MAX_GROUPS:
-            _cache.clear()
-        _cache[path] = old = (marks, groups(parse(content)))
-    return old[1]
-
-
-def of_folder(folder: Path) -> dict[int, list[dict[str, Any]]]:
-    """Each rank's groups from the dumps in a folder; the number at the end of a file's name is its rank.
-
-    Files that are no dumps are passed over.
-    """
-    found: dict[int, list[dict[str, Any]]] = {}
-    for path in sorted(folder.iterdir())[:_MAX_FILES]:
-        numbered = _NUMBERED.search(path.name)
-        if numbered is None:
-            continue
-        with contextlib.suppress(OSError, NoDumpError):
-            content, _ = _content(str(path), since=0.0)
-            if content is not None:
-                found[int(numbered[1])] = groups(parse(content))
-    return found
-
-
-def _content(path: str, since: float) -> tuple[bytes | None, tuple[int, ...]]:
-    """A regular file whole, and what tells it from another; None if older, too large or anything else."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-    with os.fdopen(fd, "rb") as file:
-        facts = os.fstat(fd)
-        marks = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_size)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MAX_BYTES or facts.st_mtime < since:
-            return None, marks
-        return file.read(_MAX_BYTES), marks
 
 
 def parse(content: bytes) -> Mapping[str, Any]:
@@ -107,6 +37,13 @@ def parse(content: bytes) -> Mapping[str, Any]:
     if not isinstance(read, dict) or "entries" not in read:
         raise NoDumpError("no dump of PyTorch's flight recorder: it has no entries")
     return read
+
+
+def newest(dump: Mapping[str, Any]) -> datetime | None:
+    """When its last call was made, by the rank's own clock; None where that is not told."""
+    calls = (_number(_dict(entry).get("time_created_ns")) for entry in _list(dump.get("entries")))
+    last = max((at for at in calls if at is not None and at > 0), default=None)
+    return None if last is None else datetime.fromtimestamp(min(last / 1e9, _LATEST), UTC)
 
 
 def groups(dump: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -178,6 +115,6 @@ def _number(value: object) -> int | None:
     """Some versions write numbers as texts."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
-        return value if abs(value) < 1 << 62 else None
-    return int(value) if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value) else None
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value):
+        value = int(value)
+    return value if isinstance(value, int) and abs(value) < 1 << 62 else None

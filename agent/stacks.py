@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from agent import flight, proc
+from agent import dumps, proc
 from agent.clock import stamp
 from agent.wire import Kind, Observation
 
@@ -131,7 +131,7 @@ def observe(spy: str | None, target: Target, cap_s: float = TIME_CAP_S) -> Obser
         "gil": own.gil,
         "state": found.state if (found := proc.stat(target.pid)) else None,
         "io_bytes": sum(proc.io_bytes(pid) for pid in (target.pid, *(pid for pid, _ in target.children))),
-        "flight": flight.of_process(target.pid, target.rank),
+        "flight": dumps.of_process(target.pid, target.rank),
         "switches": proc.voluntary_switches(target.pid),
         "threads": list(own.threads),
         "children": [

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from master.bundlefaults import faults_of
 from master.bundlefiles import read_logs
+from master.bundleflight import is_dump
 from master.bundlejson import from_document, parse, read_json, read_jsonl
 from master.bundleread import Bundle, BundleError
+from master.bundlesources import SAMPLE
 from master.casefile import Action, Decision, Diagnosis, Evidence, History, Policy, PoolView
 from master.decision import decide
 
@@ -87,12 +89,22 @@ def _told(evidence: Iterable[Evidence]) -> list[dict[str, Any]]:
     ]
 
 
+def _is_folder_or_dump(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return path.is_dir()
+        with path.open("rb") as file:
+            return is_dump(PurePath(path.name), file.read(SAMPLE))
+    except (OSError, ValueError):  # read_paths says what is wrong with it
+        return False
+
+
 def read_paths(
     paths: Sequence[Path], note: Callable[[str], None] = lambda _: None, zone: tzinfo | None = None
 ) -> Iterator[Bundle]:
     """The cases that the paths hold: a bundle, each of a `.jsonl` file's, or all log files together.
     `note` is told what is left out of a folder; `zone`: of stamps that tell none, beside others that do."""
-    bundles = [path for path in paths if path.suffix in (".json", ".jsonl") and not path.is_dir()]
+    bundles = [path for path in paths if path.suffix in (".json", ".jsonl") and not _is_folder_or_dump(path)]
     if bundles and len(paths) > 1:
         raise BundleError(f"{bundles[0]}: a bundle is a case of its own; give it alone")
     for path in bundles:

@@ -1,135 +1,72 @@
-"""Log files that lie on disk, as one case: opened, put into one order of time, given their sources."""
+"""Log files that lie on disk, as one case: put into one order of time, given their sources."""
 
-import gzip
-import io
-import os
-import stat
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta, tzinfo
-from pathlib import Path, PurePath
-from typing import IO, Protocol, cast
+from pathlib import Path
 
+from agent.flight import MAX_BYTES, NoDumpError
+from master.bundleflight import Dump, Span, beside, is_dump, read_dump, seen_of, with_ranks
 from master.bundlelogs import Entry, LogFile, LogReader
-from master.bundlenames import Named, named
-from master.bundleread import Bundle, BundleError, Line, NodeWorld, read_seen, seen_of
+from master.bundlenames import named
+from master.bundleread import NEVER, Bundle, BundleError, Line, NodeWorld, read_seen
+from master.bundleread import seen_of as line_seen
+from master.bundlesources import SAMPLE, Found, Stream, files_of, why
 from master.bundlestamps import Sort, shift
 from master.casefile import Seen
 
-_SAMPLE = 1 << 16
 _TEXT = frozenset(b"\t\n\r\f\b\x1b\v")
-MAX_FILES = 10_000
 _NOTHING, _ALIKE = timedelta(0), timedelta(minutes=5)
 _SOURCES = {"log": "stderr"}
+Note = Callable[[str], None]
 
 
-class Stream(Protocol):
-    """A file, or what gunzip makes of one."""
-
-    def read(self, size: int, /) -> bytes: ...
-    def peek(self, size: int, /) -> bytes: ...
-    def close(self) -> None: ...
-
-
-def read_logs(
-    paths: Sequence[Path], note: Callable[[str], None] = lambda _: None, zone: tzinfo | None = None
-) -> Bundle:
-    """All log files that are given, and those in folders, as one case. `note` is told what is left out;
-    `zone`: in which stamps without one may have been written."""
-    files = [found for path in paths for found in _files_of(path)]
-    read: list[LogFile] = []
+def read_logs(paths: Sequence[Path], note: Note = lambda _: None, zone: tzinfo | None = None) -> Bundle:
+    """All log files and dumps that are given, and those in folders, as one case. `note` is told what is left
+    out; `zone`: in which stamps without one may have been written."""
+    logs: list[LogFile] = []
+    dumps: list[Dump] = []
     known: set[tuple[int, int]] = set()
-    for path, name, is_given in files:
-        identity = _identity(path)
-        if identity in known:
-            continue
-        known.add(identity)
-        if path.suffix in (".json", ".jsonl"):
-            note(f"{path}: read as a log; to have it read as a bundle give it alone")
-        if (log := _read(path, named(name), is_given=is_given, note=note)) is not None:
-            read.append(log)
-    if not read:
+    for path in paths:
+        for found in files_of(path, known):
+            read = _read(found, note)
+            if isinstance(read, LogFile):
+                logs.append(read)
+            elif read is not None:
+                dumps.append(read)
+    if not logs and not dumps:
         raise BundleError(f"{paths[0]}: holds no text log; name the log files themselves")
-    return together(read, zone)
+    return together(logs, dumps, zone, note) if logs else of_dumps(dumps)
 
 
-def _files_of(path: Path) -> Iterator[tuple[Path, PurePath, bool]]:
-    """Files, each with the part of its path that names its source, and whether it was named itself."""
+def _read(found: Found, note: Note) -> LogFile | Dump | None:
+    """One file; None where it lay in a folder and is neither text nor dump."""
     try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        raise BundleError(f"{path}: no such file or folder; check the path") from None
-    except (OSError, ValueError) as error:
-        raise BundleError(f"{path}: {_why(error)}") from None
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-        raise BundleError(f"{path}: is a device; give a log file")
-    if not stat.S_ISDIR(mode):
-        yield path, PurePath(path.name), True
-        return
-    found = [Path(folder, name) for folder, name in _walk(path)]
-    if not found:
-        raise BundleError(f"{path}: the folder holds no file; name the one that holds the logs")
-    if len(found) > MAX_FILES:
-        raise BundleError(f"{path}: more than {MAX_FILES} files; name the folder of one job's logs")
-    for one in sorted(found):
-        yield one, PurePath(path.name) / one.relative_to(path), False
-
-
-def _walk(path: Path) -> Iterator[tuple[str, str]]:
-    def refuse(error: OSError) -> None:
-        raise BundleError(f"{error.filename}: {_why(error)}") from None
-
-    count = 0
-    for folder, _, names in os.walk(path, onerror=refuse):
-        for name in names:
-            if not name.startswith(".") and Path(folder, name).is_file():
-                count += 1
-                yield folder, name
-                if count > MAX_FILES:
-                    return
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    try:
-        found = path.stat()
-    except OSError as error:
-        raise BundleError(f"{path}: {_why(error)}") from None
-    return found.st_dev, found.st_ino
-
-
-def _read(path: Path, name: Named, *, is_given: bool, note: Callable[[str], None]) -> LogFile | None:
-    """One file; None where it lay in a folder and is no text."""
-    try:
-        with closing(_opened(path)) as stream:
-            sample = stream.peek(_SAMPLE)[:_SAMPLE]
+        with closing(found.open()) as stream:
+            sample = stream.peek(SAMPLE)[:SAMPLE]
+            if is_dump(found.name, sample):
+                return _dump(found, stream, note)
             if _is_text(sample):
-                return LogReader(str(path), name).read(stream)
+                if found.name.suffix in (".json", ".jsonl"):
+                    note(f"{found.label}: read as a log; to have it read as a bundle give it alone")
+                return LogReader(found.label, named(found.name)).read(stream)
     except (OSError, EOFError, zlib.error) as error:
-        raise BundleError(f"{path}: {_why(error)}") from None
-    if is_given:
-        raise BundleError(f"{path}: is no text in UTF-8; give the log that was printed")
-    note(f"{path}: left out, it is no text")
+        raise BundleError(f"{found.label}: {why(error)}") from None
+    if found.is_given:
+        raise BundleError(f"{found.label}: is no text in UTF-8; give the log that was printed")
+    note(f"{found.label}: left out, it is no text")
     return None
 
 
-def _opened(path: Path) -> Stream:
-    file = io.BufferedReader(io.FileIO(path), _SAMPLE)
-    if file.peek(2)[:2] != b"\x1f\x8b":
-        return file
-    return _Unzipped(file)
-
-
-class _Unzipped(gzip.GzipFile):
-    """Closes the file below it as well."""
-
-    def __init__(self, file: Stream) -> None:
-        super().__init__(fileobj=cast(IO[bytes], file))
-        self._below = file
-
-    def close(self) -> None:
-        super().close()
-        self._below.close()
+def _dump(found: Found, stream: Stream, note: Note) -> Dump | None:
+    try:
+        return read_dump(found, stream.read(MAX_BYTES + 1))
+    except NoDumpError as error:
+        if found.is_given:
+            raise BundleError(f"{found.label}: {error}; leave it out") from None
+        note(f"{found.label}: left out, {error}")
+        return None
 
 
 def _is_text(sample: bytes) -> bool:
@@ -139,16 +76,21 @@ def _is_text(sample: bytes) -> bool:
     return odd * 50 <= len(sample)
 
 
-def _why(error: Exception) -> str:
-    if isinstance(error, PermissionError):
-        return "permission denied; make it readable or leave it out"
-    if isinstance(error, EOFError | zlib.error | gzip.BadGzipFile):
-        return "its gzip data is damaged or cut short; unpack what can be saved and give that"
-    return f"cannot be read ({getattr(error, 'strerror', None) or error})"
+def of_dumps(dumps: Sequence[Dump]) -> Bundle:
+    """A case of dumps alone."""
+    nodes = with_ranks([], dumps)
+    told = [dump.at for dump in dumps if dump.at is not None] or [NEVER]
+    seen = [seen_of(dump, dump.at or max(told), nodes) for dump in dumps]
+    return read_seen(seen, (), nodes, (min(told), max(told)))
 
 
-def together(logs: Sequence[LogFile], zone: tzinfo | None = None) -> Bundle:
-    """One case out of all files."""
+def together(
+    logs: Sequence[LogFile],
+    dumps: Sequence[Dump] = (),
+    zone: tzinfo | None = None,
+    note: Note = lambda _: None,
+) -> Bundle:
+    """One case out of all files, of which at least one is a log."""
     away = _local(logs, zone)
     best = min(log.clock.sort for log in logs)
     ends = [log.clock.at - away.get(id(log), _NOTHING) for log in logs if log.clock.sort is best]
@@ -168,8 +110,17 @@ def together(logs: Sequence[LogFile], zone: tzinfo | None = None) -> Bundle:
     ]
     ordered = sorted(seen, key=lambda one: one.at)
     first = min([end, *began, *(one.at for one in ordered[:1])])
+    is_local = any(log.clock.sort is Sort.FULL and not log.clock.is_zoned for log in logs)
+    span = Span(first, end, best is Sort.FULL, zone if is_local else None)
+    placed = list(beside(dumps, span, note))
+    nodes = with_ranks(nodes, [dump for dump, _ in placed])
+    ordered += [seen_of(dump, at, nodes) for dump, at in placed]
     return read_seen(
-        ordered, sorted(marks, key=lambda mark: mark[0]), nodes, (first, end), addresses=_addresses(logs)
+        sorted(ordered, key=lambda one: one.at),
+        sorted(marks, key=lambda mark: mark[0]),
+        nodes,
+        (first, end),
+        addresses=_addresses(logs),
     )
 
 
@@ -197,7 +148,7 @@ def _seen(entry: Entry, log: LogFile, moved: timedelta) -> Seen | None:
     if rank is None and entry.kind == "log" and _is_one_rank(log):
         rank = 0
     source = _SOURCES.get(entry.kind, entry.kind)
-    return seen_of(Line(at, _node(log), rank, source, entry.text, (log.file, entry.number)))
+    return line_seen(Line(at, _node(log), rank, source, entry.text, (log.file, entry.number)))
 
 
 def _is_one_rank(log: LogFile) -> bool:

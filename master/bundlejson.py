@@ -1,14 +1,17 @@
 """Bundles: one JSON document that holds a world and its log (CONTRACT 6, cases/README.md)."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from master.bundleflight import Dump, dump_of, seen_of, with_ranks
 from master.bundleread import Bundle, BundleError, Line, NodeWorld, nodes_of, read_lines
 
 MAX_BYTES = 64 << 20  # of one bundle: it is read as a whole
 MAX_RANK = 10_000_000
+_RANK = re.compile("[0-9]{1,7}")
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
@@ -58,8 +61,9 @@ def _not_json(where: str, why: str) -> BundleError:
 
 
 def from_document(data: object, where: str) -> Bundle:
-    """`{"world": {…}, "log": [{"t", "node", "rank", "src", "line"}]}`."""
-    log, world = (data.get("log"), data.get("world")) if isinstance(data, dict) else (None, None)
+    """`{"world": {…}, "log": [{"t", "node", "rank", "src", "line"}], "flight": {rank: dump}}`."""
+    told = data if isinstance(data, dict) else {}
+    log, world, flight = told.get("log"), told.get("world"), told.get("flight")
     if not isinstance(log, list):
         raise BundleError(
             f'{where}: "log" must be a list of {{"t", "node", "rank", "src", "line"}}; '
@@ -71,11 +75,30 @@ def from_document(data: object, where: str) -> Bundle:
     lines = [_line(entry, f"{where}: log[{at}]", (where, at + 1)) for at, entry in enumerate(log)]
     start = world.get("job_start")
     started = _time(start, f"{where}: world.job_start") if start is not None else None
-    told = world.get("nodes") or []
-    if not isinstance(told, list):
+    known = world.get("nodes") or []
+    if not isinstance(known, list):
         raise BundleError(f'{where}: world.nodes must be a list of {{"name", "ip", "ranks"}}')
-    nodes = [_node(entry, f"{where}: world.nodes[{at}]") for at, entry in enumerate(told)]
-    return read_lines(lines, nodes or nodes_of(lines), started)
+    nodes = [_node(entry, f"{where}: world.nodes[{at}]") for at, entry in enumerate(known)]
+    dumps = _dumps(flight, where)
+    nodes = with_ranks(nodes or nodes_of(lines), dumps)
+    end = max((line.at for line in lines), default=_EARLIEST)
+    return read_lines(lines, nodes, started, [seen_of(dump, dump.at or end, nodes) for dump in dumps])
+
+
+def _dumps(told: object, where: str) -> list[Dump]:
+    """Dumps of PyTorch's flight recorder as JSON, by rank."""
+    if told is None:
+        return []
+    if not isinstance(told, dict) or not all(_RANK.fullmatch(key) for key in told):
+        raise BundleError(
+            f'{where}: "flight" must be an object of ranks and their dumps, such as {{"0": {{…}}}}'
+        )
+    for key, dump in told.items():
+        if not isinstance(dump, dict) or "entries" not in dump:
+            raise BundleError(
+                f'{where}: flight["{key}"] must be a dump of the flight recorder, with "entries"'
+            )
+    return [dump_of(where, int(key), "", dump) for key, dump in told.items()]
 
 
 def _line(entry: object, where: str, origin: tuple[str, int]) -> Line:

@@ -24,7 +24,7 @@ _HANG = HangSettings(
 _SCANNER = Scanner()
 NodeWorld = tuple[str, str, tuple[int, ...]]  # name, address, ranks
 Mark = tuple[datetime, int | None]  # when a step was told of, and its number
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG_BEFORE = timedelta(days=1)  # beyond what time zones make of a stamp that tells none
 _BEFORE = timedelta(seconds=60)  # a node's clock may be behind
 
@@ -55,8 +55,11 @@ class Line:
     origin: tuple[str, int] = ("", 0)
 
 
-def read_lines(lines: Sequence[Line], nodes: Sequence[NodeWorld], started_at: datetime | None) -> Bundle:
-    """A case out of all its lines. `started_at`: when the job began, if that is known."""
+def read_lines(
+    lines: Sequence[Line], nodes: Sequence[NodeWorld], started_at: datetime | None, more: Iterable[Seen] = ()
+) -> Bundle:
+    """A case out of all its lines. `started_at`: when the job began, if that is known. `more`: what was seen
+    beside the lines."""
     in_order = sorted(lines, key=lambda line: line.at)
     seen = [
         one
@@ -68,7 +71,8 @@ def read_lines(lines: Sequence[Line], nodes: Sequence[NodeWorld], started_at: da
         for line in in_order
         if line.source in ("stdout", "stderr") and is_progress(line.text)
     ]
-    span = (in_order[0].at, in_order[-1].at) if in_order else (_NEVER, _NEVER)
+    span = (in_order[0].at, in_order[-1].at) if in_order else (NEVER, NEVER)
+    seen = sorted([*seen, *more], key=lambda one: one.at)
     return read_seen(seen, marks, nodes, span, started_at=started_at, addresses=_pods(in_order))
 
 

@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
 def diagnose(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH…", help="Log files (.gz too), folders of them, or one bundle."),
+        typer.Argument(metavar="PATH…", help="Log files, folders or tar archives of them (.gz too), or one bundle."),
     ],
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON document on stdout, nothing else.")
@@ -163,7 +163,9 @@ def _who(source: dict[str, Any], words: dict[str, str]) -> str:
 
 def _lines(shown: list[dict[str, Any]], every: list[dict[str, Any]], words: dict[str, str]) -> None:
     for line in shown:
-        where = f"{line['file']}:{line['line_no']}" if line["file"] else _who(line, words)
+        where = _who(line, words)
+        if line["file"]:
+            where = line["file"] if line["line_no"] is None else f"{line['file']}:{line['line_no']}"
         _under(f"{where}  {line['text']}" if where else line["text"], depth=2)
     if len(every) > len(shown):
         _under(words["more"].format(count=len(every) - len(shown)), depth=2)

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from agent.signatures import Role
 from master.casefile import Cause, Culprit
 from master.diagnosis.arbitration import CLOCKS_APART
 from master.diagnosis.culprit import of_node, of_ranks
+from master.diagnosis.recorder import Missing
 from master.diagnosis.signs import Sign
 from master.diagnosis.world import World, as_int
 
@@ -30,6 +31,9 @@ _FAMILIES = (
     (Cause.EXTERNAL_STOP, _STOPS),
 )  # fmt: skip
 
+# Of these the flight recorder knows more than whoever waits.
+_RECORDED = (Cause.DESYNC, Cause.NCCL_TIMEOUT, Cause.HANG)
+
 
 @dataclass(frozen=True)
 class Hearsay:
@@ -42,10 +46,28 @@ class Hearsay:
     retryable: bool
     signs: tuple[Sign, ...]
     why: str = ""  # lagging | absent | mismatch | named | joined | stopped
+    record: Missing | None = None  # what the flight recorder adds
 
 
-def hearsay(signs: Sequence[Sign], world: World) -> Hearsay | None:
+def recorded(record: Missing, cause: Cause, world: World, confidence: float = 0.9) -> Hearsay:
+    """What the flight recorder says of collectives that never ended. `cause`: of those that somebody did not
+    join; calls that differ are the program's."""
+    where = of_ranks(record.ranks, world)
+    if record.mismatch:
+        return Hearsay(Cause.DESYNC, where, confidence, False, False, (), "mismatch", record)
+    return Hearsay(cause, where, confidence, False, True, (), "lagging", record)
+
+
+def hearsay(signs: Sequence[Sign], world: World, record: Missing | None = None) -> Hearsay | None:
     """The best reading of symptoms, or None where there are none that count."""
+    heard = _heard(signs, world)
+    if heard is None or record is None or heard.cause not in _RECORDED:
+        return heard
+    named = recorded(record, heard.cause, world)
+    return replace(named, signs=heard.signs) if named.culprit != Culprit() or record.mismatch else heard
+
+
+def _heard(signs: Sequence[Sign], world: World) -> Hearsay | None:
     symptoms = [sign for sign in signs if sign.role is Role.SYMPTOM]
     if not symptoms:
         return None

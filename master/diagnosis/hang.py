@@ -151,7 +151,8 @@ def _verdict(case: CaseFile, stood: list[Pose], doubt: Suspicion, world: World, 
         return None
     left = sorted(scene.left) if not scene.busy else []
     record = recorder.of_case([seen for seen in case.seen if seen.at >= doubt.since])
-    odd = left or (list(record.ranks) if record else odd_ones(stood, len(world.ranks), runs))
+    named = list(record.ranks) if record else []
+    odd = left or named or odd_ones(stood, len(world.ranks), runs)
     culprit = of_ranks(odd, world) if odd else Culprit()
     confidence = 0.85 if culprit != Culprit() else 0.65
     words = (

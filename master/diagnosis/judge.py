@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 from agent.signatures import Role, Trigger
 from master.casefile import CaseFile, Cause, Diagnosis, Want
 from master.diagnosis.arbitration import MACHINE, PLATFORM, Root, root_of, with_others
-from master.diagnosis.chorus import Hearsay, hearsay
+from master.diagnosis.chorus import Hearsay, hearsay, recorded
 from master.diagnosis.culprit import locate
 from master.diagnosis.exits import LAUNCHERS, End, ends, exit_signs
 from master.diagnosis.hang import Hang, hang, told_hang
 from master.diagnosis.meaning import from_hang, from_hearsay, from_root, from_silence
 from master.diagnosis.platform import pod_signs
 from master.diagnosis.progress import handled, has_rhythm, survived, usual_gap
+from master.diagnosis.recorder import alone, standing
 from master.diagnosis.signs import CUSTOM, Sign, read_lines
 from master.diagnosis.silence import silence
 from master.diagnosis.strangers import is_back, of_strangers
@@ -57,9 +58,11 @@ def diagnose(case: CaseFile, now: datetime) -> Diagnosis | Want | None:
         return _when_settled(scene, _root_ripens(root, alarming), _from_root(root, scene))
     if (gone := silence(case, list(scene.ends), world, now)) is not None:
         return from_silence(gone, scene.signs)
-    if alarming and (heard := hearsay(scene.signs, world)) is not None:
+    if alarming and (heard := hearsay(scene.signs, world, standing(case))) is not None:
         answer = from_hearsay(heard, scene.signs, bool(scene.ends))
         return _when_settled(scene, _hearsay_ripens(heard, scene, alarming), answer)
+    if case.after_the_fact and (record := alone(case)) is not None:  # live, stacks must say so too
+        return from_hearsay(recorded(record, Cause.HANG, world, 0.6), scene.signs, bool(scene.ends))
     stuck = told_hang(case, world) if case.after_the_fact else hang(case, world, now)
     return from_hang(stuck, case) if isinstance(stuck, Hang) else stuck
 

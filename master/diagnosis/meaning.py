@@ -146,13 +146,20 @@ def from_hearsay(heard: Hearsay, signs: Sequence[Sign], ended: bool) -> Diagnosi
         retryable=heard.retryable,
         trusted=False,
         free=False,
-        fingerprint=f"{heard.cause}/{heard.signs[0].name}",
+        fingerprint=f"{heard.cause}/{heard.signs[0].name if heard.signs else 'recorder'}",
         reason=reason,
         advice=advice,
-        evidence=_evidence(heard.signs, _EVIDENCE),
-        at=min(sign.at for sign in heard.signs),
+        evidence=(*_recorded(heard), *_evidence(heard.signs, _EVIDENCE)),
+        at=min(one.at for one in heard.signs or (heard.record.told if heard.record else ())),
         symptoms=_symptoms(signs, heard.signs),
     )
+
+
+def _recorded(heard: Hearsay) -> Iterable[Evidence]:
+    """What the flight recorder says, by the first dump of those whom it names."""
+    if heard.record is not None:
+        one = heard.record.told[0]
+        yield from _written([replace(one, data={**one.data, "text": heard.record.text})])
 
 
 def from_hang(stuck: Hang, case: CaseFile) -> Diagnosis:

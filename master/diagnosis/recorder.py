@@ -2,12 +2,18 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.wire import Kind
-from master.casefile import Seen
+from master.casefile import CaseFile, Seen
+from master.diagnosis.progress import handled
 from master.diagnosis.world import as_int
+
+# Lengths that may differ from rank to rank in health.
+_UNEVEN = ("all_to_all", "alltoall", "scatter", "gather", "all_gather", "allgather")
+
+_STILL_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -25,21 +31,43 @@ class Place:
 
 @dataclass(frozen=True)
 class Missing:
-    """`ranks` have not called what the others wait for, or called something else (`mismatch`)."""
+    """`ranks` have not called what the others wait for, or called something else (`mismatch`; nobody is named
+    where no call is most ranks'). `told`: the dumps of those ranks, or of all."""
 
     ranks: tuple[int, ...]
     mismatch: bool
     text: str
+    told: tuple[Seen, ...] = ()
 
 
 def of_case(seen: Sequence[Seen]) -> Missing | None:
     """What the newest dump of each rank says together."""
     newest = {
-        one.rank: one.data["flight"]
+        one.rank: one
         for one in sorted(seen, key=lambda one: one.at)
         if one.kind == Kind.STACKS and one.rank is not None and one.data.get("flight")
     }
-    return missing(newest)
+    found = missing({rank: one.data["flight"] for rank, one in newest.items()})
+    if found is None:
+        return None
+    told = tuple(newest[rank] for rank in found.ranks or sorted(newest) if rank in newest)
+    return replace(found, told=told)
+
+
+def standing(case: CaseFile) -> Missing | None:
+    """The same, unless training went on after the dumps."""
+    found = of_case(case.seen)
+    if found is None or handled(case, max(one.at for one in found.told)):
+        return None
+    return found
+
+
+def alone(case: CaseFile) -> Missing | None:
+    """The same where nothing else tells of a standstill: dumps of a job that runs differ by the moments at
+    which they were written, soon after the last call."""
+    found = standing(case)
+    lengths = [one.data["still_s"] for one in case.seen if isinstance(one.data.get("still_s"), float)]
+    return found if found is not None and min(lengths, default=_STILL_S) >= _STILL_S else None
 
 
 def missing(by_rank: Mapping[int, Sequence[Mapping[str, Any]]]) -> Missing | None:
@@ -50,12 +78,14 @@ def missing(by_rank: Mapping[int, Sequence[Mapping[str, Any]]]) -> Missing | Non
     """
     table: dict[str, dict[int, Place]] = {}
     members: dict[str, set[int]] = {}
+    sets = _sets(by_rank)
     for rank, groups in by_rank.items():
         for group in groups:
             if (place := _place(group)) is not None:
-                name = _name(group)
+                among = _among(rank, group, sets)
+                name = f"{group.get('group')} {sorted(among)}"
                 table.setdefault(name, {})[rank] = place
-                members.setdefault(name, set()).update(_members(group))
+                members.setdefault(name, set()).update(among)
     missed = {
         name: found for name, places in table.items() if (found := _behind(name, places, members[name]))
     }
@@ -68,23 +98,37 @@ def missing(by_rank: Mapping[int, Sequence[Mapping[str, Any]]]) -> Missing | Non
     return other[0] if len(other) == 1 else None
 
 
-def _name(group: Mapping[str, Any]) -> str:
-    """Groups of several sets of ranks may be called alike: `0` on each pipeline stage."""
-    return f"{group.get('group')} {sorted(_members(group))}" if _members(group) else str(group.get("group"))
+def _sets(by_rank: Mapping[int, Sequence[Mapping[str, Any]]]) -> dict[str, set[frozenset[int]]]:
+    """By their names the sets of ranks that groups have: each pipeline stage may have a group `0`."""
+    sets: dict[str, set[frozenset[int]]] = {}
+    for groups in by_rank.values():
+        for group in groups:
+            if told := _members(group):
+                sets.setdefault(str(group.get("group")), set()).add(told)
+    return sets
 
 
-def _members(group: Mapping[str, Any]) -> set[int]:
+def _among(rank: int, group: Mapping[str, Any], sets: Mapping[str, set[frozenset[int]]]) -> frozenset[int]:
+    """A group's ranks, by others' word where its own dump does not tell them: torch forgets those of the
+    first group when it makes another one."""
+    if told := _members(group):
+        return told
+    possible = [ranks for ranks in sets.get(str(group.get("group")), ()) if rank in ranks]
+    return possible[0] if len(possible) == 1 else frozenset()
+
+
+def _members(group: Mapping[str, Any]) -> frozenset[int]:
     told = group.get("ranks")
-    return (
-        {rank for one in told if (rank := as_int(one)) is not None}
-        if isinstance(told, (list, tuple))
-        else set()
-    )
+    if not isinstance(told, (list, tuple)):
+        return frozenset()
+    return frozenset(rank for one in told if (rank := as_int(one)) is not None)
 
 
 def _place(group: Mapping[str, Any]) -> Place | None:
     enqueued, completed = as_int(group.get("enqueued")), as_int(group.get("completed")) or 0
-    call = (str(group.get("op", "")), str(group.get("sizes", "")))
+    op = str(group.get("op", ""))
+    is_uneven = op.rpartition(":")[2].removeprefix("_").startswith(_UNEVEN)
+    call = (op, "" if is_uneven else str(group.get("sizes", "")))
     return None if enqueued is None else Place(enqueued, completed, call)
 
 
@@ -112,13 +156,18 @@ def _behind(name: str, places: Mapping[int, Place], members: set[int]) -> Missin
 
 def _mismatch(name: str, places: Mapping[int, Place]) -> Missing | None:
     """All came to one number, with different calls."""
-    if len(places) < 3 or len({place.enqueued for place in places.values()}) != 1:
+    if len(places) < 2 or len({place.enqueued for place in places.values()}) != 1:
         return None
     calls = Counter(place.call for place in places.values() if place.waits and place.call[0]).most_common()
-    if len(calls) != 2 or calls[0][1] <= calls[1][1]:
+    if len(calls) != 2:
         return None
-    odd = tuple(sorted(rank for rank, place in places.items() if place.call == calls[1][0]))
-    ranks = ", ".join(map(str, odd[:8]))
-    usual, other = calls[0][0][0], calls[1][0][0]
-    text = f"flight recorder: group {name.partition(' ')[0]}: rank {ranks} called {other}, the others {usual}"
-    return Missing(odd, True, text)
+    (usual, many), (other, few) = calls
+    odd = tuple(sorted(rank for rank, place in places.items() if place.call == other)) if many > few else ()
+    who = f"rank {', '.join(map(str, odd[:8]))}" if odd else "some ranks"
+    text = f"flight recorder: group {name.partition(' ')[0]}: {who} called {_words(other, usual)}"
+    return Missing(odd, True, f"{text}, the others {_words(usual, other)}")
+
+
+def _words(call: tuple[str, str], beside: tuple[str, str]) -> str:
+    """A call, with its sizes where only these differ."""
+    return call[0] if call[0] != beside[0] else f"{call[0]} of {call[1]}"

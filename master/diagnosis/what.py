@@ -96,6 +96,8 @@ def what_of_hearsay(heard: Hearsay) -> Words:
             "all ranks joined and it never finished, so the network is suspected",
         ),
     }
+    if not heard.signs:
+        return reasons[heard.why]
     first = heard.signs[0]
     if first.is_a("exit.stopped"):
         number = first.name.rpartition(".")[2]

@@ -5,12 +5,13 @@ import os
 import pickle
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent import flight, plainpickle
+from agent import dumps, flight, plainpickle
 
 ENTRY = {
     "collective_seq_id": 5, "is_p2p": False, "process_group": ("0", "default_pg"),
@@ -121,14 +122,15 @@ def test_plain_data_comes_back_as_it_was() -> None:
     assert plainpickle.load(as_torch_writes(value)) == value
 
 
-def test_a_folder_of_dumps_is_read_by_rank(tmp_path: Path) -> None:
-    (tmp_path / "nccl_trace_rank_0").write_bytes(as_torch_writes(DUMP))
-    (tmp_path / "nccl_trace_rank_11.json").write_text(json.dumps(DUMP))
-    (tmp_path / "notes.txt").write_text("no dump")
-    (tmp_path / "train2").write_text("no dump")
-    (tmp_path / "rank3").symlink_to(tmp_path / "nccl_trace_rank_0")
-    os.mkfifo(tmp_path / "rank4")
-    assert flight.of_folder(tmp_path) == {0: TOLD, 11: TOLD}
+def test_the_newest_call_is_the_moment_of_a_dump() -> None:
+    calls = [
+        ENTRY | {"time_created_ns": at} for at in (1_768_186_804_500_000_000, "1768186805000000000", None)
+    ]
+    assert flight.newest({"entries": calls}) == datetime(2026, 1, 12, 3, 0, 5, 0, UTC)
+    assert flight.newest({"entries": [ENTRY, {"time_created_ns": -5}]}) is None
+    assert flight.newest({"entries": [{"time_created_ns": 1 << 61}]}) == datetime(
+        2043, 1, 25, 23, 56, 49, 213694, UTC
+    )
 
 
 @pytest.mark.e2e
@@ -139,7 +141,7 @@ def test_a_real_gloo_jobs_dumps(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(JOB)
     env = os.environ | {"TORCH_FR_BUFFER_SIZE": "100", "GLOO_SOCKET_IFNAME": "lo"}
-    env |= dict(zip(flight.PREFIXES, (str(tmp_path / "old"), str(tmp_path / "trace_")), strict=True))
+    env |= dict(zip(dumps.PREFIXES, (str(tmp_path / "old"), str(tmp_path / "trace_")), strict=True))
     ranks = [
         subprocess.Popen(
             [sys.executable, str(script), str(rank), str(tmp_path)],
@@ -149,11 +151,12 @@ def test_a_real_gloo_jobs_dumps(tmp_path: Path) -> None:
     ]  # fmt: skip
     try:
         assert [one.stdout.readline() for one in ranks if one.stdout] == ["dumped\n"] * 2
-        told = {rank: flight.of_process(one.pid, rank) for rank, one in enumerate(ranks)}
+        told = {rank: dumps.of_process(one.pid, rank) for rank, one in enumerate(ranks)}
         assert [told[rank][0]["enqueued"] for rank in (0, 1)] == [4, 3]
         assert told[0][0]["ranks"] == [0, 1]
         assert all(told[rank][0]["completed"] in (2, 3) for rank in (0, 1))
-        assert flight.of_folder(tmp_path / "json") == told
+        for rank in (0, 1):
+            assert flight.groups(flight.parse((tmp_path / f"json/{rank}").read_bytes())) == told[rank]
     finally:
         for one in ranks:
             one.communicate("", timeout=20)

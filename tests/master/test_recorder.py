@@ -21,6 +21,9 @@ def group(
 
 WAITS, LAGS = group(8, 7), group(7, 7)
 GATHERS = group(8, 7) | {"op": "all_gather"}
+LARGER = group(8, 7) | {"sizes": "8"}
+FORGOT = group(8, 7, ranks=())
+EXCHANGES, MORE = (group(8, 7) | {"op": "nccl:all_to_allv", "sizes": sizes} for sizes in ("4", "8"))
 AHEAD = group(12, 7)
 PIPE_WAITS = group(3, 2, "1", (1, 2))
 PIPE_LAGS = group(2, 2, "1", (1, 2))
@@ -39,6 +42,11 @@ PIPE_LAGS = group(2, 2, "1", (1, 2))
         pytest.param({0: [LAGS], 1: [LAGS], 2: [LAGS]}, None, id="nobody waits"),
         pytest.param({0: [WAITS], 1: [LAGS], 2: [LAGS]}, None, id="most lag"),
         pytest.param({0: [WAITS], 1: [GATHERS], 2: [WAITS]}, (1,), id="one called another collective"),
+        pytest.param({0: [WAITS], 1: [LARGER], 2: [WAITS]}, (1,), id="one called it with more"),
+        pytest.param({0: [EXCHANGES], 1: [MORE], 2: [EXCHANGES]}, None, id="lengths that may differ"),
+        pytest.param({0: [WAITS], 1: [GATHERS]}, (), id="two called two collectives"),
+        pytest.param({0: [FORGOT], 1: [LAGS], 2: [FORGOT]}, (1,), id="only one dump tells the group's ranks"),
+        pytest.param({0: [FORGOT], 1: [LAGS]}, None, id="the same, and of one no dump is there"),
         pytest.param({0: [WAITS], 1: [LAGS, PIPE_WAITS], 2: [WAITS, PIPE_LAGS]}, None, id="a ring"),
         pytest.param(
             {0: [WAITS], 1: [LAGS, PIPE_WAITS], 2: [LAGS, PIPE_LAGS]}, (2,), id="missed elsewhere"
