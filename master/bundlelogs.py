@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from agent.signatures import Scanner, is_kernel_line, is_progress, step_of
+from agent.signatures import OF_LOGS_AND_KERNELS, Scanner, Sieve, is_kernel_line, is_progress, step_of
 from master.bundlenames import Named
 from master.bundlestamps import FileClock, Sort, stamp_of
 
 CHUNK = 1 << 18
 LONGEST = 1 << 16  # of a longer line the beginning and the end are read
 KEPT = 8192
-_BLOCK = 1 << 14
+_BLOCK, _PART = 1 << 16, 1 << 13  # what is looked at as a whole; of it, where something may be wrong
+_SHORT = 1 << 14
+_HEAD, _EVENLY, _AT_END = 4096, 16, 8  # bytes of a quiet block; lines of a file's last one
 _FIRST, _LAST = 50, 50  # lines of one form and writer that are kept
 _FORMS = 20_000
 _STEPS = 20_000
@@ -31,6 +33,8 @@ _ADDRESS = re.compile(
     r"[^\n]{0,200}?(?P<ip>\d{1,3}(?:\.\d{1,3}){3})<\d"
 )
 _SCANNER = Scanner()
+_SIEVE = Sieve(known=OF_LOGS_AND_KERNELS)
+_FACTS = Sieve(known=(r"\[rank\d", r"\[default\d", r"\]<std", "NCCL INFO (?:Bootstrap|NET/)"))
 
 
 class Source(Protocol):
@@ -63,7 +67,6 @@ class LogFile:
     began: datetime | None = None  # on its own clock
     ranks: set[int] = field(default_factory=set)  # that lines name as their writers
     hosts: dict[str, str] = field(default_factory=dict)  # host → address, by NCCL's own words
-    lines: int = 0
 
 
 class LogReader:
@@ -75,38 +78,43 @@ class LogReader:
         self._steps_seen, self._every = 0, 1
 
     def read(self, stream: Source) -> LogFile:
-        for first, block in blocks(stream):
-            self._block(first, block)
+        held: tuple[int, bytes] | None = None
+        for number, block in blocks(stream):
+            if held is not None:
+                self._block(*held, is_last=False)
+            held = number, block
+        if held is not None:
+            self._block(*held, is_last=True)
         found = [entry for head, tail in self._kept.values() for entry in (*head, *tail)]
         self.result.entries = sorted(found, key=lambda entry: entry.number)
         return self.result
 
-    def _block(self, first: int, raw: bytes) -> None:
-        told = self.result
-        text = raw.decode("utf-8", "replace")
-        numbers, lines = _lines(text, first)
-        self._facts(text)
-        if told.lines == 0:
-            self._first_stamp(lines)
-        told.lines = numbers[-1] if numbers else told.lines
-        if self._is_quiet(text):
-            self._sample(lines)
-        else:
-            self._each(numbers, lines)
+    def _block(self, first: int, raw: bytes, *, is_last: bool) -> None:
+        if _FACTS.forms(raw):
+            self._facts(raw.decode("utf-8", "replace"))
+        if first == 1:
+            self._first_stamp(_lines(raw[: _LOOK_BACK * _HEAD].decode("utf-8", "replace"), 1)[1])
+        is_short = is_last and first == 1 and len(raw) <= _SHORT  # the sieve itself costs more
+        size = _BLOCK // 2 if not is_short and self._is_quiet(raw) else _PART
+        for start, end in _cuts(raw, size):
+            part = raw[start:end]
+            count = part.count(b"\n")
+            if is_short or (size == _PART and not self._is_quiet(part)):
+                self._each(*_lines(part.decode("utf-8", "replace"), first))
+            else:
+                self.result.clock.pass_lines(count)
+                self._sample(part, is_last=is_last and end == len(raw))
+            first += count
 
-    def _is_quiet(self, text: str) -> bool:
-        if self.result.named.kind in ("k8s", "agent"):
-            return False
-        if _SCANNER.suspects(text, "log"):
-            return False
-        return self.result.named.rank is not None or not _SCANNER.suspects(text, "kernel")
+    def _is_quiet(self, raw: bytes) -> bool:
+        return self.result.named.kind not in ("k8s", "agent") and not _SIEVE.forms(raw)
 
     def _facts(self, text: str) -> None:
         """Ranks that lines name as their writers, and addresses of hosts."""
-        if ("[rank" in text or "[default" in text or "]<std" in text) and len(self.result.ranks) < 100_000:
+        if len(self.result.ranks) < 100_000:
             for found in _RANKS.finditer(text):
                 self.result.ranks.add(int(found[1] or found[2] or found[3]))
-        if ("NCCL INFO Bootstrap" in text or "NCCL INFO NET/" in text) and len(self.result.hosts) < 1000:
+        if len(self.result.hosts) < 1000:
             for found in _ADDRESS.finditer(text):
                 self.result.hosts.setdefault(found["host"], found["ip"])
 
@@ -116,17 +124,21 @@ class LogReader:
                 break
         self.result.began = self.result.clock.at
 
-    def _sample(self, lines: list[str]) -> None:
-        """Nothing is wrong here: its first step, its last one, and when it ends."""
-        clock = self.result.clock
-        clock.pass_lines(len(lines))
-        first = next((at for at in range(min(len(lines), 200)) if _is_step(lines[at])), None)
-        if first is not None:
-            self._step(lines, first, -1)
-            last = next((at for at in range(len(lines) - 1, first, -1) if _is_step(lines[at])), None)
-            if last is not None:
-                self._step(lines, last, first)
-        self._moment(lines, len(lines) - 1, -1)
+    def _sample(self, raw: bytes, *, is_last: bool) -> None:
+        """Nothing is wrong here: one of its steps; of a file's last lines some, and when it ends, for what
+        was wrong elsewhere is judged by what came after it."""
+        _, lines = _lines((raw if is_last else raw[:_HEAD]).decode("utf-8", "replace"), 0)
+        every = max(1, len(lines) // _EVENLY) if is_last else len(lines)
+        places = [*range(0, len(lines) - _AT_END, every), *range(max(0, len(lines) - _AT_END), len(lines))]
+        stamped = -1
+        for place in places if is_last else [0]:
+            until = min(place + every, len(lines))
+            at = next((at for at in range(max(place, stamped + 1), until) if _is_step(lines[at])), None)
+            if at is not None:
+                self._step(lines, at, stamped)
+                stamped = at
+        if is_last or stamped < 0:
+            self._moment(lines, len(lines) - 1, stamped)
 
     def _each(self, numbers: list[int], lines: list[str]) -> None:
         stamped = -1
@@ -222,12 +234,18 @@ def blocks(stream: Source) -> Iterator[tuple[int, bytes]]:
         left = data[end:]
         if len(left) > LONGEST:
             left = left[:KEPT] + b" ... " + left[-KEPT:]
-        start = 0
-        while start < end:
-            stop = data.find(b"\n", min(start + _BLOCK, end - 1)) + 1
+        for start, stop in _cuts(data[:end], _BLOCK):
             part = data[start:stop]
             yield number, part
             number += part.count(b"\n")
-            start = stop
     if left:
         yield number, left
+
+
+def _cuts(raw: bytes, size: int) -> Iterator[tuple[int, int]]:
+    """Where whole lines of about a size begin and end."""
+    start = 0
+    while start < len(raw):
+        stop = raw.find(b"\n", min(start + size, len(raw)) - 1) + 1 or len(raw)
+        yield start, stop
+        start = stop

@@ -8,10 +8,11 @@ from agent.signatures.custom import check_pattern
 from agent.signatures.framing import is_kernel_line, own_words
 from agent.signatures.model import Isolate, Match, Role, Signature, Trigger
 from agent.signatures.scanner import SIGNATURES, Scanner, signature
-from agent.signatures.sieve import Sieve
+from agent.signatures.sieve import OF_LOGS_AND_KERNELS, Sieve
 from agent.signatures.steps import is_progress, step_of
 
 __all__ = [
+    "OF_LOGS_AND_KERNELS",
     "SIGNATURES",
     "Isolate",
     "Match",

@@ -56,11 +56,6 @@ class Scanner:
         suspects = _suspects(text, source)
         return _first(suspects, line, text, source) if suspects else None
 
-    def suspects(self, text: str, source: str = "log") -> bool:
-        """Whether any known form's literals are in a text of many lines: where they are not, no line of it
-        can match. Users' own patterns are not asked."""
-        return bool(_suspects(_encodable(text), source))
-
 
 def _first(suspects: list[Signature], line: str, text: str, source: str) -> Match | None:
     framing = kernel_framed(text) if source == "kernel" else framed(text)

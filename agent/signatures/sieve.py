@@ -22,23 +22,26 @@ except ImportError:  # there is no wheel of it for this machine: RE2 is an eight
 
 # What others than the scanner look for in lines: context, and torchelastic's word of its workers.
 ALSO = (r"Traceback \(most recent call last\)", r"exitcode: ")
+_KNOWN = [one for one in SIGNATURES if one.role is not Role.BENIGN]
+OF_LOGS = (*(one.pattern for one in _KNOWN if not one.kernel), *ALSO)
+OF_LOGS_AND_KERNELS = tuple(one.pattern for one in _KNOWN)
 _ANSI = re.compile(ANSI.encode())
 
 
 class Sieve:
-    """Holds every form that a `Scanner` with the same custom patterns finds. For one thread.
+    """Holds every form that a `Scanner` with the same custom patterns finds, or those that are `known`. For
+    one thread.
 
     May find a form where there is none, never none where a whole line would be found.
     """
 
-    def __init__(self, custom: Sequence[str] = ()) -> None:
-        self._custom = over_lines(tuple(custom))
+    def __init__(self, custom: Sequence[str] = (), known: Sequence[str] = OF_LOGS) -> None:
+        self._custom, self._patterns = over_lines(tuple(custom)), known
 
     @cached_property
     def _known(self) -> "_Hyperscan | _Filter":
         """Made for the first flood: it takes a tenth of a second and 7 MiB, and most logs never are one."""
-        known = [one.pattern for one in SIGNATURES if not one.kernel and one.role is not Role.BENIGN]
-        return _quickest([*known, *ALSO])
+        return _quickest(self._patterns)
 
     def forms(self, block: bytes) -> Collection[int] | None:
         """Of which forms some line of the block may be; None: that can only be told line by line."""

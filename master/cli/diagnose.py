@@ -71,7 +71,9 @@ def register(app: typer.Typer) -> None:
 def diagnose(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH…", help="Log files, folders or tar archives of them (.gz too), or one bundle."),
+        typer.Argument(
+            metavar="PATH…", help="Log files (.gz too), folders and tar archives of them, or one bundle."
+        ),
     ],
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON document on stdout, nothing else.")

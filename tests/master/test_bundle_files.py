@@ -135,6 +135,22 @@ def test_an_error_that_training_went_on_after_is_none(tmp_path: Path) -> None:
     assert said(tmp_path) == {"faults": [], "symptoms": []}
 
 
+@pytest.mark.parametrize("steps", [40, 400, 4000])
+@pytest.mark.parametrize(("left", "expected"), [(0, ["cuda_oom"]), (9, []), (30, []), (300, [])])
+def test_what_others_trained_on_after_is_no_fault(
+    tmp_path: Path, steps: int, left: int, expected: list[str]
+) -> None:
+    def at(second: int) -> str:
+        return f"2026-01-12 {3 + second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+
+    write(
+        tmp_path,
+        rank0=[f"{at(second)} INFO step {second} | loss 2.3 | lr 3.0e-04" for second in range(steps)],
+        rank3=[f"{at(max(0, steps - 1 - left))} ERROR {OOM}", f"{at(steps)} INFO batch skipped"],
+    )
+    assert [fault["cause"] for fault in said(tmp_path)["faults"]] == expected
+
+
 def test_one_log_of_all_ranks(tmp_path: Path) -> None:
     said_so = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, "
     said_so += "NumelOut=1, Timeout(ms)=600000) ran for 600005 milliseconds before timing out."
