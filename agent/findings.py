@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agent.clock import rfc3339, stamp, utcnow
-from agent.wire import Kind, Observation
+from agent.wire import MAX_CONDITIONS, Kind, Observation
 
-MAX_CONDITIONS = 64  # agent.wire: of one node at once
 MAX_WORD = 512  # characters: the master takes no longer ones
 _AGAIN_S = 60.0  # unchanged conditions are told again so often: a master may have lost its memory of them
 

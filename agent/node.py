@@ -1,4 +1,5 @@
-"""The agent of one node: tells of its kernel's fault lines, its GPUs, links and disks, and that it lives.
+"""The agent of one node: tells of its kernel's fault lines, its GPUs, links and disks, of what Kubernetes
+says of it, and that it lives.
 
 What it says is bound to its node by its token, and no pod can say it (FAULTS 3.2, DESIGN.md 7).
 """
@@ -16,6 +17,7 @@ from agent.follow import Position
 from agent.gpuwatch import GpuWatch
 from agent.journal import note
 from agent.kernel import KernelProbe, parse_since
+from agent.kubewatch import KubeWatch
 from agent.logprobe import Quota
 from agent.machine import MachineWatch
 from agent.settings import DEFAULT_KERNEL_LOG, Settings, SettingsError
@@ -52,6 +54,11 @@ class NodeAgent:
             if settings.virtual
             else [GpuWatch(self._post), MachineWatch(self._post, paths, known=memory.get("machine"))]
         )
+        self._kube = (
+            KubeWatch(settings.cluster, settings.node)
+            if settings.cluster and settings.node and not settings.virtual
+            else None
+        )
         self._standing = Standing()
         self._found: deque[Finding] = deque()
         self._quota = Quota()
@@ -60,15 +67,16 @@ class NodeAgent:
     def run(self) -> int:
         """Watch until told to end, or until the directory is taken away."""
         self._core.start()
-        for watch in self._watches:
-            watch.start()
+        threads = [*self._watches, *([self._kube] if self._kube else [])]
+        for one in threads:
+            one.start()
         while not self._core.stopping and self._directory.is_dir():
             self._core.wait(_TICK_S)
             self._tick(time.monotonic())
         self._tick(time.monotonic())
         self._remember()
-        for watch in self._watches:
-            watch.close()
+        for one in threads:
+            one.close()
         self._core.put(self._findings(time.monotonic()))
         self._core.finish(linger=False)
         note("agent_ended", why="told to end" if self._core.stopping else "its directory is gone")
@@ -95,10 +103,19 @@ class NodeAgent:
         Before the first look nothing is told: what an earlier life said still stands then.
         """
         beat: dict[str, Any] = {"ranks": {}, "log_at": None}
+        if news := self._kube_news(now):
+            beat["kubernetes"] = news
         if now - self._began < _FIRST_LOOK_S and not all(watch.looked for watch in self._watches):
             return beat
         told = self._standing.tell([one for watch in self._watches for one in watch.conditions()], now)
         return beat if told is None else beat | {"conditions": told}
+
+    def _kube_news(self, now: float) -> dict[str, list[dict[str, str]]]:
+        """What Kubernetes says anew; of a warning that comes again and again a sample, as of findings."""
+        news = self._kube.news(now) if self._kube else {}
+        if "events" in news:
+            news["events"] = [one for one in news["events"] if self._quota.admits(_finding(one), None, now)]
+        return news
 
     def _post(self, found: Sequence[Finding]) -> None:
         """From the watches' threads."""
@@ -123,3 +140,8 @@ class NodeAgent:
         known = {name: told for watch in self._watches for name, told in watch.remember().items()}
         seen_until = utcnow().timestamp()
         self._core.memory.save({"kernel_log": places, "seen_until": seen_until, "machine": known})
+
+
+def _finding(event: dict[str, str]) -> Finding:
+    """As which a warning is counted."""
+    return Finding(f"{event['component']}/{event['reason']}", "", {"message": event["message"]})

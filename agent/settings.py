@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from agent.kubeapi import Cluster, this_cluster
+
 DEFAULT_SERVER = "http://127.0.0.1:8642"
 DEFAULT_KERNEL_LOG = "/dev/kmsg"
 _HEADER_SAFE = re.compile(r"[\x21-\x7e]+")
@@ -38,6 +40,7 @@ class Settings:
     kernel_log: Path | None = None
     watch_paths: tuple[Path, ...] = ()  # whose file systems the node's agent watches beside its directory's
     virtual: bool = False  # one of several nodes on one machine, whose parts are then no one node's
+    cluster: Cluster | None = None  # whose pod the node's agent is
 
 
 def load(env: Mapping[str, str], *, node: bool) -> Settings:
@@ -53,7 +56,8 @@ def load(env: Mapping[str, str], *, node: bool) -> Settings:
     paths = _watch_paths(env.get("FAULTCAST_WATCH_PATHS", ""))
     directory = _node_directory(env, log, name)
     virtual = env.get("FAULTCAST_VIRTUAL_NODE") == "1"
-    return Settings(server, token, directory, name, log, watch_paths=paths, virtual=virtual)
+    cluster = this_cluster(env)
+    return Settings(server, token, directory, name, log, watch_paths=paths, virtual=virtual, cluster=cluster)
 
 
 def _watch_paths(text: str) -> tuple[Path, ...]:

@@ -15,6 +15,8 @@ VERSION = 1
 MAX_OBSERVATIONS = 500
 MAX_TEXT = 8192  # characters of one line; longer ones are cut in the middle
 MAX_STEP_DIGITS = 12  # as many as agent/steps.py reads in a log
+MAX_CONDITIONS = 64  # of one node at once, of each sort; as many events
+MAX_MESSAGE = 2000  # characters of a condition or event of Kubernetes
 
 
 class Kind(StrEnum):
@@ -22,8 +24,12 @@ class Kind(StrEnum):
 
     agent_started: {"version": str, "pid", "node_agent": bool}
     heartbeat: {"ranks": {"<rank>": RankState}, "log_at": time of the newest log line | null,
-        "conditions": [Condition], node agents only: all that stand, where there is news of them}
+        "conditions": [Condition], node agents only: all that stand, where there is news of them
+        "kubernetes": {"conditions": [NodeCondition] of the node, all of them, where there is news of them,
+        "events": [Event] new warnings about it}, node agents only}
         Condition: {"name", "subject", "severity": "info|warning|error", "text", "since": time}
+        NodeCondition: {"type", "status": "True|False|Unknown", "reason", "message", "since": time}
+        Event: {"component", "reason", "message", "at": time}
         RankState: {"pid", "state": "R|S|D|T|Z|X|t", "cpu_ticks", "io_bytes", "voluntary_switches",
         "still_s": for how long nothing of it moved, "step": int|null, "step_at": time|null,
         "children": int}; ticks and bytes include all below it

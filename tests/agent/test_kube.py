@@ -1,0 +1,364 @@
+"""What Kubernetes says of the node, from a server that speaks as an API server does, and from worse ones."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.kubeapi import Api, Cluster, Collection, GoneError, UnavailableError, this_cluster
+from agent.kubewatch import KubeWatch, WarningView
+from agent.node import NodeAgent
+from agent.settings import Settings, Token
+from tests import certificates
+from tests.agent.apiserver import TOKEN, ApiServer, begin, chunk, said
+from tests.agent.conftest import wait_until
+
+NODES = Collection("nodes", "/api/v1/nodes", {"metadata.name": "gpu-7"})
+SINCE = "2026-11-29T02:59:30Z"
+BORN = {"name": "gpu-7", "creationTimestamp": "2026-11-01T00:00:00Z"}
+Start = Callable[..., KubeWatch]
+
+
+def node(**conditions: str) -> dict[str, Any]:
+    told = [
+        {"type": kind, "status": status, "lastTransitionTime": SINCE} for kind, status in conditions.items()
+    ]
+    return {"metadata": BORN, "status": {"conditions": told}}
+
+
+def event(name: str = "gpu-7.1", at: str = SINCE, message: str = "task hung") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name}, "type": "Warning", "reason": "TaskHung", "message": message,
+        "source": {"component": "kernel-monitor"}, "lastTimestamp": at,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[ApiServer]:
+    server = ApiServer(tmp_path)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def follow(api: ApiServer) -> Iterator[Start]:
+    watches: list[KubeWatch] = []
+
+    def start(**how: Any) -> KubeWatch:
+        watches.append(KubeWatch(api.cluster(**how), "gpu-7"))
+        watches[-1].start()
+        return watches[-1]
+
+    yield start
+    for one in watches:
+        one.close()
+
+
+def states(watch: KubeWatch, now: float = 0.0) -> dict[str, str]:
+    """The next news of conditions."""
+    told = wait_until(lambda: watch.news(now).get("conditions"), "conditions")
+    return {one["type"]: one["status"] for one in told}
+
+
+def noted(capsys: pytest.CaptureFixture[str], lines: list[str]) -> list[str]:
+    lines += capsys.readouterr().err.splitlines()
+    return lines
+
+
+def test_conditions_are_told_as_they_are_and_when_they_change(api: ApiServer, follow: Start) -> None:
+    api.objects["nodes"] = [node(Ready="True", DiskPressure="False")]
+    watch = follow()
+    assert states(watch) == {"Ready": "True", "DiskPressure": "False"}
+    assert watch.news(1.0) == {}
+    api.tell("nodes", "MODIFIED", node(Ready="True", DiskPressure="True"))
+    assert states(watch, 2.0) == {"Ready": "True", "DiskPressure": "True"}
+    api.tell("nodes", "BOOKMARK", {"metadata": {}})
+    api.tell("nodes", "DELETED", node(Ready="Unknown"))
+    assert wait_until(lambda: watch.news(3.0), "its end") == {"conditions": []}
+
+
+def test_the_server_is_asked_for_this_node_alone(api: ApiServer, follow: Start) -> None:
+    follow()
+    wait_until(lambda: api.is_watched("nodes") and api.is_watched("events"), "watches")
+    asked = {kind: query["fieldSelector"] for kind, query in api.asked}
+    assert asked == {
+        "nodes": "metadata.name=gpu-7",
+        "events": "involvedObject.kind=Node,involvedObject.name=gpu-7,type=Warning",
+    }
+    assert Collection("nodes", "", {"metadata.name": "a,b=c\\"}).selector == r"metadata.name=a\,b\=c\\"
+
+
+def test_unchanged_conditions_are_told_again_now_and_then_while_they_are_known(
+    api: ApiServer, follow: Start
+) -> None:
+    api.objects["nodes"] = [node(Ready="True")]
+    watch = follow()
+    assert states(watch, 0.0) == {"Ready": "True"}
+    assert watch.news(59.0) == {}
+    assert watch.news(60.0)["conditions"]
+    api.answers["nodes"] = said({}, 403)
+    api.end_watches("nodes")
+    wait_until(lambda: len(api.watched("nodes")) == 2, "another try")
+    wait_until(lambda: not watch.news(time.monotonic() + 1000), "nothing is known any more")
+
+
+def test_an_event_is_told_once_and_again_when_it_happens_again(api: ApiServer, follow: Start) -> None:
+    api.objects["events"] = [event("b", "2026-11-29T03:00:00Z"), event("a")]
+    watch = follow()
+    told: list[str] = []
+
+    def heard(*messages: str) -> bool:
+        told.extend(one["at"] for one in watch.news(0.0).get("events", ()))
+        return told == [f"2026-11-29T{message}.000Z" for message in messages]
+
+    wait_until(lambda: heard("02:59:30", "03:00:00"), "both, the older first")
+    api.tell("events", "MODIFIED", event("a"))  # nothing that we look at
+    api.tell("events", "DELETED", event("b", "2026-11-29T03:00:09Z"))
+    api.tell("events", "MODIFIED", event("a", "2026-11-29T03:00:05Z"))
+    wait_until(lambda: heard("02:59:30", "03:00:00", "03:00:05"), "the new time")
+    api.objects["events"] = [event("a", "2026-11-29T03:00:05Z"), event("c", "2026-11-29T03:00:07Z")]
+    api.tell("events", "ERROR", {"code": 410})  # so they are listed anew
+    wait_until(lambda: heard("02:59:30", "03:00:00", "03:00:05", "03:00:07"), "the one that is new")
+
+
+def test_of_a_flood_of_events_the_newest_are_kept() -> None:
+    view = WarningView()
+    view.listed([event(f"e{n}", f"2026-11-29T03:{n // 60:02}:{n % 60:02}Z") for n in range(200)])
+    for n in range(3000):
+        view.changed("ADDED", event(f"f{n}", f"2026-11-29T04:{n // 60:02}:{n % 60:02}Z"))
+    assert [one["at"] for one in view.take()][-1] == "2026-11-29T04:49:59.000Z"
+    assert len(view._known) <= 1000
+
+
+def test_a_watch_that_ends_goes_on_where_it_was(api: ApiServer, follow: Start) -> None:
+    api.objects["nodes"] = [node(Ready="True")]
+    watch = follow()
+    states(watch)
+    api.tell("nodes", "BOOKMARK", {"metadata": {}})
+    api.end_watches("nodes")
+    wait_until(lambda: api.watched("nodes") == ["7", "8"], "the next watch")
+    assert api.listed("nodes") == 1
+
+
+def test_what_changed_while_the_server_forgot_is_listed_anew(api: ApiServer, follow: Start) -> None:
+    api.objects["nodes"] = [node(Ready="True")]
+    watch = follow()
+    states(watch)
+    api.objects["nodes"] = [node(Ready="Unknown")]
+    api.answers["nodes"] = said({}, 410)
+    api.end_watches("nodes")
+    wait_until(lambda: len(api.watched("nodes")) == 2, "410")
+    del api.answers["nodes"]
+    assert states(watch) == {"Ready": "Unknown"}
+
+
+def silence(handler: BaseHTTPRequestHandler) -> None:
+    """Until the other side is tired of it."""
+    handler.connection.recv(1)
+
+
+def trickle(handler: BaseHTTPRequestHandler) -> None:
+    begin(handler)
+    for _ in range(1000):
+        chunk(handler, b" ")
+        time.sleep(0.02)
+
+
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    begin(handler)
+    for _ in range(1000):
+        chunk(handler, b" " * (1 << 20))
+
+
+def broken_off(handler: BaseHTTPRequestHandler) -> None:
+    begin(handler)
+    handler.wfile.write(b"100\r\n{")
+
+
+NO_LIST = {
+    "no such token": (said({"message": TOKEN}, 401), "401: the API server does not accept"),
+    "no permission": (said({"message": TOKEN}, 403), "allow the service account `list` and `watch` of nodes"),
+    "not found": (said({}, 404), "HTTP 404"),
+    "too many requests": (said({}, 429), "HTTP 429"),
+    "elsewhere": (said(b"", 302), "HTTP 302"),
+    "a page": (said(b"<html>"), "no JSON object"),
+    "deep": (said(b"[" * 100_000), "no JSON object"),
+    "a number": (said(b"1"), "no JSON object"),
+    "no list": (said({"kind": "Status"}), "no list"),
+    "items of no version": (said({"items": []}), "no list"),
+    "silence": (silence, "TimeoutError"),
+    "a trickle": (trickle, "takes longer than"),
+    "an endless answer": (endless, "longer than 8 MiB"),
+    "broken off": (broken_off, "IncompleteRead"),
+    "no HTTP": (lambda handler: handler.wfile.write(b"SSH-2.0\r\n"), "BadStatusLine"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NO_LIST)
+def test_an_answer_that_is_no_list_is_told_for_what_it_is(api: ApiServer, case: str) -> None:
+    answer, why = NO_LIST[case]
+    api.answers["nodes"] = answer
+    with pytest.raises(UnavailableError) as caught:
+        Api(api.cluster(answer_s=0.3)).fetch(NODES, 10)
+    assert why in str(caught.value)
+    assert TOKEN not in str(caught.value)
+
+
+def stream(*lines: bytes) -> Callable[[BaseHTTPRequestHandler], None]:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        begin(handler)
+        for line in lines:
+            chunk(handler, line)
+        chunk(handler, b"")
+
+    return answer
+
+
+NO_WATCH = {
+    "too old": (stream(b'{"type":"ERROR","object":{"code":410}}\n'), GoneError, "410"),
+    "an error": (stream(b'{"type":"ERROR","object":{"code":"x"}}\n'), UnavailableError, "no code"),
+    "no JSON": (stream(b"{\n"), UnavailableError, "no JSON object"),
+    "no change": (stream(b'{"type":"ADDED","object":1}\n'), UnavailableError, "tells no changes"),
+    "half a line": (stream(b'{"type":"ADDED","obj'), UnavailableError, "no JSON object"),
+    "too long": (stream(*[b" " * (1 << 20)] * 5), UnavailableError, "longer than 4 MiB"),
+    "refused": (said({}, 403), UnavailableError, "403"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NO_WATCH)
+def test_a_watch_that_tells_no_changes_is_told_for_what_it_is(api: ApiServer, case: str) -> None:
+    answer, kind, why = NO_WATCH[case]
+    api.answers["nodes"] = answer
+    with pytest.raises(kind, match=why):
+        list(Api(api.cluster()).watch(NODES, "7"))
+
+
+def test_a_server_that_another_authority_vouches_for_is_not_asked(api: ApiServer, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (api.account / "ca.crt").write_bytes(certificates.made(other).authority.read_bytes())
+    with pytest.raises(UnavailableError, match="not good by the cluster's authority"):
+        Api(api.cluster()).fetch(NODES, 10)
+    assert api.tokens == []
+
+
+def test_a_server_of_another_name_is_not_asked(tmp_path: Path) -> None:
+    api = ApiServer(tmp_path, "127.0.0.2")
+    try:
+        with pytest.raises(UnavailableError, match="not good by the cluster's authority"):
+            Api(api.cluster()).fetch(NODES, 10)
+        assert api.tokens == []
+    finally:
+        api.close()
+
+
+@pytest.mark.parametrize("missing", ["token", "ca.crt"])
+def test_a_pod_without_a_service_account_is_told_so(api: ApiServer, missing: str) -> None:
+    (api.account / missing).unlink()
+    with pytest.raises(UnavailableError, match="automountServiceAccountToken"):
+        Api(api.cluster()).fetch(NODES, 10)
+
+
+@pytest.mark.parametrize("token", ["a\nX-Remote-User: admin", "тайна"])
+def test_a_token_that_is_none_goes_nowhere(api: ApiServer, token: str) -> None:
+    (api.account / "token").write_text(token)
+    with pytest.raises(UnavailableError) as caught:
+        Api(api.cluster()).fetch(NODES, 10)
+    assert (api.tokens, token in str(caught.value)) == ([], False)
+
+
+def test_a_token_that_rotates_is_read_anew(api: ApiServer, follow: Start) -> None:
+    follow()
+    wait_until(lambda: api.is_watched("nodes"), "a watch")
+    (api.account / "token").write_text("the-next")
+    api.end_watches("nodes")
+    wait_until(
+        lambda: api.tokens[-1] == "the-next" and api.is_watched("nodes"), "a watch with the next token"
+    )
+
+
+def test_why_it_is_away_is_noted_once(
+    api: ApiServer, follow: Start, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.kubewatch._FIRST_WAIT_S", 0.01)
+    api.answers |= {"nodes": said({}, 403), "events": said({}, 403)}
+    api.objects["nodes"] = [node(Ready="True")]
+    watch = follow()
+    wait_until(lambda: api.listed("nodes") > 4 and api.listed("events") > 4, "tries")
+    api.answers.clear()
+    assert states(watch) == {"Ready": "True"}
+    lines = capsys.readouterr().err.splitlines()
+    told = [line for line in lines if '"what": "nodes"' in line]
+    assert ["403" in line for line in told] == [True, False]
+    assert "`list` and `watch` of nodes" in told[0]
+    assert '"event": "kubernetes_followed"' in told[1]
+    assert sum("`list` and `watch` of events" in line for line in lines) == 1
+
+
+def test_a_name_that_the_cluster_does_not_know_is_noted(
+    follow: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch = follow()
+    assert wait_until(lambda: watch.news(0.0), "news") == {"conditions": []}
+    lines: list[str] = []
+    wait_until(lambda: any("no_such_node" in line for line in noted(capsys, lines)), "a note")
+
+
+def test_it_ends_at_once_though_nothing_is_said(api: ApiServer) -> None:
+    watch = KubeWatch(api.cluster(), "gpu-7")
+    watch.start()
+    wait_until(lambda: api.is_watched("nodes") and api.is_watched("events"), "watches")
+    began = time.monotonic()
+    watch.close()
+    assert time.monotonic() - began < 1
+    assert not [one for one in watch._followers if one._thread.is_alive()]
+
+
+@pytest.mark.parametrize(
+    ("env", "found"),
+    [
+        pytest.param({}, None, id="outside of a cluster"),
+        pytest.param({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, None, id="without a port"),
+        pytest.param(
+            {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "x"}, None, id="no port"
+        ),
+        pytest.param(
+            {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"},
+            Cluster("fd00::1", 443),
+            id="inside",
+        ),
+    ],
+)
+def test_a_pod_knows_its_cluster_by_its_environment(env: dict[str, str], found: Cluster | None) -> None:
+    assert this_cluster(env) == found
+
+
+def test_the_nodes_agent_sends_it_on_with_a_sample_of_what_comes_again_and_again(
+    api: ApiServer, tmp_path: Path
+) -> None:
+    (tmp_path / "kernel.log").touch()
+    api.objects |= {"nodes": [node(Ready="False")], "events": [event(f"e{n}") for n in range(9)]}
+    settings = Settings(
+        "http://127.0.0.1:1", Token("x"), tmp_path, "gpu-7", tmp_path / "kernel.log", cluster=api.cluster()
+    )
+    agent = NodeAgent(settings)
+    assert agent._kube is not None
+    agent._kube.start()
+    beats: list[dict[str, Any]] = []
+
+    def told(what: str) -> list[Any]:
+        beats.append(agent._state(0.0).get("kubernetes", {}))
+        return [one for beat in beats for one in beat.get(what, ())]
+
+    try:
+        wait_until(lambda: told("conditions") and told("events"), "both")
+        assert told("conditions")[0]["status"] == "False"
+        assert len(told("events")) == 3
+        assert agent._take_dropped() == {"finding:kernel-monitor/TaskHung": 6}
+    finally:
+        agent._kube.close()
+        os.close(agent._core._lock)
