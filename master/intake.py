@@ -16,6 +16,7 @@ from master.evidence import Origin, keep, keep_heartbeat
 from master.faultargs import FaultTolerance
 from master.jobspec import JobSpec
 from master.model import AgentLife, Job, Node, Pod, Run
+from master.nodeconditions import of_conditions, of_events
 from master.reports import ReplyDocument, ReportBody, Saw, SawHeartbeat, SawLine, SawProgress
 from master.runs import ranks
 from notifier.auth import Principal
@@ -108,7 +109,8 @@ def _from_node(session: Session, name: str, report: ReportBody, now: datetime) -
     times = _Times(report.sent_at, now)
     keep(session, Origin(Source.NODE, name), times.of(lines), now)
     _tell_conditions(session, node, report, times)
-    return Taken(answer, is_urgent=bool(lines))
+    is_evidence = _tell_kubernetes(session, node, report, now)
+    return Taken(answer, is_urgent=bool(lines) or is_evidence)
 
 
 def _tell_conditions(session: Session, node: Node, report: ReportBody, times: "_Times") -> None:
@@ -120,6 +122,22 @@ def _tell_conditions(session: Session, node: Node, report: ReportBody, times: "_
             one.model_copy(update={"since": times.ours(one.since)}) for one in news[-1]
         ] + nodesignals.clock_conditions(report.sent_at - times.now)
         nodesignals.stand(session, node.pool, node.name, standing, times.now)
+
+
+def _tell_kubernetes(session: Session, node: Node, report: ReportBody, now: datetime) -> bool:
+    """What the API server says of the node; whether that is evidence. Its times tell repeats, and stay."""
+    told = [one.data.kubernetes for one in report.observations if isinstance(one, SawHeartbeat)]
+    words = [one for one in told if one is not None]
+    kept = nodesignals.keep(
+        session, of_events(node.pool, node.name, [event for one in words for event in one.events]), now
+    )
+    is_evidence = kept.is_evidence
+    news = [one.conditions for one in words if one.conditions is not None]
+    if news:
+        trouble = of_conditions(node.pool, node.name, news[-1])
+        stands = nodesignals.stand_in_kubernetes(session, node.pool, node.name, trouble, now)
+        is_evidence = is_evidence or stands.is_evidence
+    return is_evidence
 
 
 def _foreign(n: int, name: str, message: str) -> Problem:
@@ -137,8 +155,9 @@ def _of_pod(seen: Iterable[Saw], spec: JobSpec, pod: Pod) -> list[Saw]:
     for n, one in enumerate(seen):
         if one.kind is Kind.KERNEL_LINE:
             raise _foreign(n, "kind", "only a node's own agent may tell of the kernel")
-        if isinstance(one, SawHeartbeat) and one.data.conditions is not None:
-            raise _foreign(n, "data.conditions", "only a node's own agent may tell of its node")
+        for name in ("conditions", "kubernetes") if isinstance(one, SawHeartbeat) else ():
+            if getattr(one.data, name) is not None:
+                raise _foreign(n, f"data.{name}", "only a node's own agent may tell of its node")
         if spec.replicas == 1 or _claimed(one) <= own:
             kept.append(one)
         elif spec.nproc_is_known:

@@ -25,6 +25,7 @@ SHOWN = 20  # of each node
 IN_ONE = 500  # names or keys in one statement
 MAX_TEXT = 2000
 AGENT, KUBERNETES = "agent", "kubernetes"  # as a signal's source: the node's own agent, the API server
+CONDITION = "condition/"  # how the key of a condition of Kubernetes' begins
 # Of a node's clock, by when its report was sent and taken. What comes late may have waited for us.
 AHEAD, BEHIND = timedelta(seconds=5), timedelta(seconds=30)
 _XID_LABELS = ("xid", "xid_code", "err_code")
@@ -87,25 +88,30 @@ def stand(session: Session, pool: str, node: str, conditions: Sequence[Condition
 
     These are for people: what is evidence of a fault the agent reports by itself, as it happens.
     """
-    keys = {f"{node}/{one.name}/{_plain(one.subject)}": one for one in conditions}
-    rows = select(NodeSignal).where(
-        NodeSignal.pool == pool,
-        NodeSignal.node == node,
-        NodeSignal.source == AGENT,
-        NodeSignal.status == FIRING,
-    )
-    known = {row.key: row for row in session.scalars(rows)}
-    over = [_over(row, now) for key, row in known.items() if key not in keys]
-    standing = [
+    known = _firing(session, pool, node, AGENT)
+    signals = [
         Signal(
             pool=pool, node=node, source=AGENT, key=key, name=one.name, status=FIRING,
-            severity=one.severity, text=_plain(one.text),
-            labels={"subject": _plain(one.subject)} if one.subject else {},
+            severity=one.severity, text=one.text,
+            labels={"subject": one.subject} if one.subject else {},
             starts_at=known[key].starts_at if key in known else min(one.since or now, now), ends_at=None,
         )
-        for key, one in keys.items()
+        for one in conditions
+        if (key := f"{node}/{one.name}/{one.subject}")
     ]  # fmt: skip
-    return keep(session, [*standing, *over], now)
+    return keep(session, [*signals, *_ended(known, signals, now)], now)
+
+
+def stand_in_kubernetes(
+    session: Session, pool: str, node: str, signals: Sequence[Signal], now: datetime
+) -> Kept:
+    """All conditions by which Kubernetes tells a trouble of the node; what was one before is over.
+
+    Events stay: nothing tells their end (master/nodeconditions.py).
+    """
+    known = _firing(session, pool, node, KUBERNETES)
+    conditions = {key: row for key, row in known.items() if key.startswith(CONDITION)}
+    return keep(session, [*signals, *_ended(conditions, signals, now)], now)
 
 
 def clock_conditions(skew: timedelta) -> list[Condition]:
@@ -138,27 +144,42 @@ def _keep(session: Session, one: Signal, now: datetime, kept: Kept) -> None:
         fresh = {"id": new_id("sig", now), "pool": one.pool, "source": one.source, "key": one.key, **values}
         if insert_new(session, NodeSignal, fresh):
             kept.new += 1
-            kept.is_evidence = _bear_witness(session, one, now) or kept.is_evidence
+            kept.is_evidence = _bear_witness(session, one, one.starts_at, now) or kept.is_evidence
             return
     row = session.scalars(select(NodeSignal).where(*which).with_for_update()).first()
     if row is None or (one.status == RESOLVED and row.status == RESOLVED):
         kept.not_open += 1
         return
-    begins = one.status == FIRING and (row.status == RESOLVED or row.starts_at != one.starts_at)
+    begins = one.status == FIRING and (row.status == RESOLVED or row.starts_at < one.starts_at)
+    is_other = one.status == FIRING and not begins and _named_in(row) != _named_in(one)
+    if one.status == FIRING and not begins:
+        del values["starts_at"]
     for name, value in values.items():
         setattr(row, name, value)
     if one.status == RESOLVED:
         kept.resolved += 1
-    elif begins:
-        kept.new += 1
-        kept.is_evidence = _bear_witness(session, one, now) or kept.is_evidence
-    else:
-        kept.repeated += 1
+        return
+    kept.new, kept.repeated = kept.new + begins, kept.repeated + (not begins)
+    if begins or is_other:  # what goes on may come to tell of another fault
+        at = one.starts_at if begins else now
+        kept.is_evidence = _bear_witness(session, one, at, now) or kept.is_evidence
 
 
-def _plain(text: str) -> str:
-    """PostgreSQL keeps no NUL in a text."""
-    return text.replace("\0", "")
+def _firing(session: Session, pool: str, node: str, source: str) -> dict[str, NodeSignal]:
+    """By their keys."""
+    rows = select(NodeSignal).where(
+        NodeSignal.pool == pool,
+        NodeSignal.node == node,
+        NodeSignal.source == source,
+        NodeSignal.status == FIRING,
+    )
+    return {row.key: row for row in session.scalars(rows)}
+
+
+def _ended(known: Mapping[str, NodeSignal], standing: Sequence[Signal], now: datetime) -> list[Signal]:
+    """The ends of those that stand no more."""
+    stand_on = {one.key for one in standing}
+    return [_over(row, now) for key, row in known.items() if key not in stand_on]
 
 
 def _over(row: NodeSignal, now: datetime) -> Signal:
@@ -168,7 +189,7 @@ def _over(row: NodeSignal, now: datetime) -> Signal:
     )  # fmt: skip
 
 
-def _bear_witness(session: Session, one: Signal, now: datetime) -> bool:
+def _bear_witness(session: Session, one: Signal, at: datetime, now: datetime) -> bool:
     """A signal that names a fault as the kernel does is evidence like the kernel's own line.
 
     That a node is "not ready" is none: its pods may well go on, and if they do not, their silence tells.
@@ -176,14 +197,18 @@ def _bear_witness(session: Session, one: Signal, now: datetime) -> bool:
     data = None if one.source == AGENT else _fault_in(one)
     if data is None:
         return False
-    at = min(one.starts_at, now)
     witness = Source.RUNTIME if one.source == KUBERNETES else Source.INGEST
-    keep_word(session, Origin(witness, one.node), Kind.KERNEL_LINE, at, data=data, now=now)
+    keep_word(session, Origin(witness, one.node), Kind.KERNEL_LINE, min(at, now), data=data, now=now)
     return True
 
 
-def _fault_in(one: Signal) -> dict[str, Any] | None:
-    for line in one.text.splitlines():
+def _named_in(one: Signal | NodeSignal) -> str | None:
+    """The signature of the fault."""
+    return data["signature"] if (data := _fault_in(one)) else None
+
+
+def _fault_in(one: Signal | NodeSignal) -> dict[str, Any] | None:
+    for line in one.text[:MAX_TEXT].splitlines():
         match = _SCANNER.scan(line, "kernel")
         if match is not None and (known := signature(match.signature)) is not None and known.hardware:
             return {"signature": match.signature, "line": match.line, "captured": dict(match.captured)}
@@ -195,7 +220,7 @@ def _fault_in(one: Signal) -> dict[str, Any] | None:
     return {"signature": f"xid.{code}", "line": line, "captured": {"device": device} if device else {}}
 
 
-def _xid_of(one: Signal) -> int | None:
+def _xid_of(one: Signal | NodeSignal) -> int | None:
     for label in _XID_LABELS:
         if one.labels.get(label, "").isdecimal():
             return int(one.labels[label][:4])

@@ -2,18 +2,19 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from agent.wire import MAX_OBSERVATIONS, MAX_STEP_DIGITS, MAX_TEXT, VERSION, Kind
+from agent.wire import MAX_CONDITIONS, MAX_MESSAGE, MAX_OBSERVATIONS, MAX_STEP_DIGITS, MAX_TEXT, VERSION, Kind
 from notifier.documents import Document, GivenMoment
 
 MAX_RANK = 1 << 24
-MAX_CONDITIONS = 64  # of a node at once: agent/findings.py tells no more
 MAX_NUMBER = 1 << 62
 _LINE = Field(max_length=2 * MAX_TEXT)
 
 Line = Annotated[str, _LINE]
 Word = Annotated[str, Field(max_length=512)]
+_PLAIN = AfterValidator(lambda text: text.replace("\0", ""))  # PostgreSQL keeps no NUL in a text
+Plain = Annotated[Word, _PLAIN]
 Number = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 Step = Annotated[int, Field(ge=0, lt=10**MAX_STEP_DIGITS)]
 Pid = Annotated[int, Field(ge=0, le=1 << 31)]
@@ -59,18 +60,46 @@ class Condition(_Data):
     """What stands on a node for a while."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-    subject: Word = ""
+    subject: Plain = ""
     severity: Literal["info", "warning", "error"] = "warning"
-    text: Word
+    text: Plain
     since: GivenMoment | None = None
 
 
+class _KubernetesWord(_Data):
+    reason: Plain = ""
+    message: Annotated[str, Field(max_length=MAX_MESSAGE), _PLAIN] = ""
+
+
+class NodeCondition(_KubernetesWord):
+    """One of a `v1.Node`; `since`: of its last transition."""
+
+    type: Plain
+    status: Literal["True", "False", "Unknown"]
+    since: GivenMoment
+
+
+class NodeEvent(_KubernetesWord):
+    """A `v1.Event` of type Warning about the node."""
+
+    component: Plain = ""
+    at: GivenMoment
+
+
+class Kubernetes(_Data):
+    """`conditions`: all of the node's, where there is news of them; `events`: new ones."""
+
+    conditions: Annotated[tuple[NodeCondition, ...], Field(max_length=MAX_CONDITIONS)] | None = None
+    events: Annotated[tuple[NodeEvent, ...], Field(max_length=MAX_CONDITIONS)] = ()
+
+
 class Heartbeat(_Data):
-    """`conditions`: all that stand on a node, where there is news of them."""
+    """`conditions`: all that stand on a node, where there is news of them; `kubernetes`: its word on it."""
 
     ranks: Annotated[dict[int, RankState], BeforeValidator(_ranks), Field(max_length=4096)] = {}
     log_at: GivenMoment | None = None
     conditions: Annotated[tuple[Condition, ...], Field(max_length=MAX_CONDITIONS)] | None = None
+    kubernetes: Kubernetes | None = None
 
 
 class ProcessStarted(_Data):

@@ -1,19 +1,24 @@
 """What Kubernetes and its monitors say of nodes, as they say it."""
 
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import select
 
-from master import nodesignals
-from master.nodeconditions import of_conditions, of_event, of_events
+from agent.kubewords import conditions_of, warnings_of
+from master.model import NodeSignal
+from master.nodeconditions import of_conditions, of_events
+from master.nodesignals import Signal
+from master.reports import Heartbeat
+from notifier.clock import rfc3339
+from notifier.problems import Problem
 from tests.master.test_controller import running
 from tests.master.test_nodeword import isolated
 from tests.master.world import World, both
 
-NOW = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
 SINCE = "2026-11-29T02:59:30Z"
 
 
@@ -24,8 +29,31 @@ def condition(kind: str, status: str, reason: str = "", message: str = "") -> di
     }  # fmt: skip
 
 
-def node(*conditions: dict[str, Any], name: str = "node-2") -> dict[str, Any]:
-    return {"metadata": {"name": name}, "status": {"conditions": list(conditions)}}
+def node(*conditions: Any) -> dict[str, Any]:
+    born = "2026-11-01T00:00:00Z"
+    return {
+        "metadata": {"name": "node-2", "creationTimestamp": born},
+        "status": {"conditions": [*conditions]},
+    }
+
+
+def beat(*conditions: dict[str, Any], events: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    """As the node's agent sends it on."""
+    told = [one for _, one in warnings_of(events)]
+    return {
+        "kind": "heartbeat",
+        "data": {"kubernetes": {"conditions": conditions_of(node(*conditions)), "events": told}},
+    }
+
+
+def signals(sent: dict[str, Any]) -> list[Signal]:
+    """As the master takes it."""
+    word = Heartbeat.model_validate(sent["data"]).kubernetes
+    assert word is not None
+    return [
+        *of_conditions("default", "node-2", word.conditions or ()),
+        *of_events("default", "node-2", word.events),
+    ]
 
 
 KUBELET = (
@@ -66,28 +94,26 @@ TROUBLE = {
 }
 
 
-def test_a_healthy_node_says_that_all_is_over() -> None:
-    told = of_conditions("default", node(*KUBELET), NOW)
-    assert [one.name for one in told] == [one["type"] for one in KUBELET]
-    assert {one.status for one in told} == {"resolved"}
+def test_a_healthy_node_says_nothing() -> None:
+    assert signals(beat(*KUBELET)) == []
 
 
 @pytest.mark.parametrize("case", TROUBLE)
 def test_trouble_fires_with_its_reason(case: str) -> None:
     given_, severity, xid = TROUBLE[case]
-    (told,) = of_conditions("default", node(given_), NOW)
+    (told,) = signals(beat(*KUBELET, given_))
     assert (told.status, told.severity, told.labels.get("xid")) == ("firing", severity, xid)
     assert told.text.startswith(given_["reason"])
-    assert (told.node, told.source, told.starts_at) == (
-        "node-2",
-        "kubernetes",
-        datetime(2026, 11, 29, 2, 59, 30, tzinfo=UTC),
-    )
+    assert (told.node, told.source, rfc3339(told.starts_at)) == ("node-2", "kubernetes", f"{SINCE[:-1]}.000Z")
 
 
 def test_what_nobody_reports_any_more_is_no_trouble_by_itself() -> None:
-    (told,) = of_conditions("default", node(condition("GpuMemWatch", "Unknown")), NOW)
-    assert told.status == "resolved"
+    assert signals(beat(condition("GpuMemWatch", "Unknown"))) == []
+
+
+def test_a_condition_without_a_time_is_as_old_as_its_node() -> None:
+    (told,) = signals(beat(condition("Ready", "False") | {"lastTransitionTime": None}))
+    assert rfc3339(told.starts_at) == "2026-11-01T00:00:00.000Z"
 
 
 def event(**changed: Any) -> dict[str, Any]:
@@ -100,72 +126,150 @@ def event(**changed: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+NEWER_FORM = {
+    "lastTimestamp": None, "eventTime": "2026-11-29T02:59:31.000000Z", "source": {},
+    "reportingComponent": "kernel-monitor",
+    "series": {"count": 3, "lastObservedTime": "2026-11-29T02:59:40.500000Z"},
+}  # fmt: skip
+
+
 def test_a_monitors_warning_about_a_node_is_a_signal() -> None:
-    told = of_event("default", event(), NOW)
-    assert told is not None
+    (told,) = signals(beat(events=(event(),)))
     assert (told.node, told.name, told.status) == ("node-2", "OOMKilling", "firing")
-    newer = of_event("default", event(lastTimestamp=None, eventTime="2026-11-29T02:59:31.000000Z"), NOW)
-    assert newer is not None
-    assert newer.starts_at > told.starts_at
+    (newer,) = signals(beat(events=(event(**NEWER_FORM),)))
+    assert (newer.key, rfc3339(newer.starts_at)) == (told.key, "2026-11-29T02:59:40.500Z")
 
 
 @pytest.mark.parametrize(
     "changed",
     [
         pytest.param({"type": "Normal"}, id="routine"),
-        pytest.param({"involvedObject": {"kind": "Pod", "name": "node-2"}}, id="of a pod"),
-        pytest.param({"metadata": {"name": "x", "namespace": "team-a"}}, id="made in a user's namespace"),
         pytest.param({"source": {"component": "kubelet"}}, id="of the kubelet"),
         pytest.param({"reason": ""}, id="without a reason"),
+        pytest.param({"lastTimestamp": "yesterday"}, id="without a time"),
     ],
 )
 def test_other_events_are_not(changed: dict[str, Any]) -> None:
-    assert list(of_events("default", [event(**changed)], NOW)) == []
+    assert signals(beat(events=(event(**changed),))) == []
 
 
+texts = st.text(st.characters(codec=None), max_size=8)
+times = st.sampled_from(
+    ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-11-29T03:00:00", SINCE]
+)
 json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | texts | times,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=8,
 )
 
 
 @given(json, json, json)
-def test_no_shape_breaks_the_reading(one: Any, other: Any, third: Any) -> None:
-    of_conditions(
-        "default",
-        {"metadata": one, "status": {"conditions": [other, {"type": third, "status": "True"}]}},
-        NOW,
-    )
-    of_conditions("default", {"metadata": {"name": "n"}, "status": other}, NOW)
-    of_event("default", {**event(), "source": one, "lastTimestamp": other, "metadata": third}, NOW)
-    of_event("default", {**event(), "message": one, "reason": other, "involvedObject": third}, NOW)
+def test_no_shape_breaks_the_reading_and_the_master_takes_all_that_is_read(
+    one: Any, other: Any, third: Any
+) -> None:
+    signals(beat(other, {"type": third, "status": "True", "lastTransitionTime": one, "message": other}))
+    conditions_of({"metadata": one, "status": other})
+    conditions_of({"metadata": {"creationTimestamp": one}, "status": {"conditions": third}})
+    signals(beat(events=({**event(), "source": one, "lastTimestamp": other, "metadata": third},)))
+    signals(beat(events=({**event(), "message": one, "reason": other, "eventTime": third},)))
+
+
+def test_what_is_long_is_cut_and_what_is_many_is_bounded() -> None:
+    long = condition("K" * 10_000, "True", "R" * 10_000, "M" * 10_000)
+    many = [condition(f"Kind{n}", "True") for n in range(200)]
+    (told,) = signals(beat(long))
+    assert (len(told.name), len(told.text)) == (256, 256 + 1 + 2000)
+    assert len(signals(beat(*many))) == 64
+
+
+def off_bus(world: World, message: str = OFF_BUS) -> dict[str, Any]:
+    given_ = condition("SysLogsXIDError", "True", "SysLogsXIDErrorIsNotHealthy", message)
+    return given_ | {"lastTransitionTime": world.now.isoformat()}
+
+
+def shown(world: World) -> dict[str, str]:
+    with world.services.store.read() as session:
+        return {row.name: row.status for row in session.scalars(select(NodeSignal))}
 
 
 @both
 def test_an_xid_by_a_condition_isolates_the_node_as_the_kernels_own_does(world: World) -> None:
     job_id = running(world)
     pod = world.pods(job_id)[1]
-    trouble = condition("SysLogsXIDError", "True", "SysLogsXIDErrorIsNotHealthy", OFF_BUS)
-    trouble["lastTransitionTime"] = world.now.isoformat()
-    with world.services.store.write() as session:
-        kept = nodesignals.keep(
-            session, of_conditions("default", node(*KUBELET, trouble, name=pod.node), world.now), world.now
-        )
-    assert (kept.new, kept.is_evidence) == (1, True)
+    agent = world.node_agent(pod.node)
+    trouble = off_bus(world)
+    world.report(agent, beat(*KUBELET, trouble))
     world.wait(2)
     [event_] = world.events(job_id)
     assert (event_.cause, event_.culprit["node"]) == ("gpu_hardware", pod.node)
     assert isolated(world) == [pod.node]
+    world.report(agent, beat(*KUBELET, trouble))
+    assert shown(world) == {"SysLogsXIDError": "firing"}
+    world.report(agent, beat(*KUBELET))
+    assert shown(world) == {"SysLogsXIDError": "resolved"}
+
+
+def test_an_xid_by_a_monitors_event_does_so_too(world: World) -> None:
+    job_id = running(world)
+    pod = world.pods(job_id)[1]
+    told = event(reason="NvidiaXID79Error", source={"component": "eks-node-monitoring-agent"})
+    world.report(world.node_agent(pod.node), beat(events=(told | {"lastTimestamp": world.now.isoformat()},)))
+    world.wait(2)
+    assert isolated(world) == [pod.node]
+
+
+def test_a_condition_that_comes_to_tell_of_another_fault_is_evidence_anew(world: World) -> None:
+    """A monitor adds to the message of what is not healthy already; its transition stays."""
+    job_id = running(world)
+    pod = world.pods(job_id)[1]
+    agent = world.node_agent(pod.node)
+    first = off_bus(world, "ErrorCode:31 PCI:0000:ef:00 MMU fault;")
+    world.report(agent, beat(first))
+    world.train(job_id, 11, 20)
+    assert isolated(world) == []
+    world.report(agent, beat(first | {"message": BOTH}))
+    world.wait(2)
+    assert isolated(world) == [pod.node]
+
+
+def test_what_stands_since_before_a_run_began_is_shown_and_does_not_break_it(world: World) -> None:
+    old = off_bus(world) | {"lastTransitionTime": (world.now - timedelta(days=40)).isoformat()}
+    job_id = running(world)
+    pod = world.pods(job_id)[1]
+    world.report(world.node_agent(pod.node), beat(old))
+    world.train(job_id, 11, 20)
+    assert (world.events(job_id), isolated(world)) == ([], [])
+    assert shown(world) == {"SysLogsXIDError": "firing"}
 
 
 def test_a_node_that_is_not_ready_is_shown_and_breaks_no_job_that_goes_on(world: World) -> None:
     job_id = running(world)
     pod = world.pods(job_id)[1]
-    trouble = condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
-    with world.services.store.write() as session:
-        nodesignals.keep(
-            session, of_conditions("default", node(trouble, name=pod.node), world.now), world.now
-        )
+    silent = condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+    world.report(world.node_agent(pod.node), beat(silent))
     world.train(job_id, 11, 20)
     assert (world.events(job_id), isolated(world)) == ([], [])
+    assert shown(world) == {"Ready": "firing"}
+
+
+def test_of_older_and_newer_events_the_newer_is_shown_and_a_repeat_begins_nothing(world: World) -> None:
+    """A new life of an agent tells what the API server still keeps: up to an hour."""
+    agent = world.node_agent("node-1")
+    moments = [(world.now - timedelta(minutes=n)).isoformat() for n in (2, 1)]
+    told = [
+        event(metadata={"name": f"e{n}"}, lastTimestamp=at, message=f"{n}") for n, at in enumerate(moments)
+    ]
+    for _ in range(2):
+        world.report(agent, beat(events=tuple(told)))
+    with world.services.store.read() as session:
+        (row,) = session.scalars(select(NodeSignal))
+        assert (row.text, row.starts_at) == ("1", world.now - timedelta(minutes=1))
+
+
+def test_a_pod_says_nothing_of_its_node_in_kubernetes_name(world: World) -> None:
+    job_id = running(world)
+    pod = world.pods(job_id)[1]
+    with pytest.raises(Problem) as caught:
+        world.report(world.agent(pod), beat(off_bus(world)))
+    assert caught.value.errors[0][0] == "observations.0.data.kubernetes"
