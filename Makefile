@@ -10,10 +10,10 @@ BIN := .venv/bin
 export PYTHON TORCH TORCH_INDEX
 unexport PYTHONDONTWRITEBYTECODE  # the tests start some hundred processes: what is compiled stays so
 
-.PHONY: help demo test lint format setup dev lock clean
+.PHONY: help demo test test-kubernetes lint format setup dev lock clean
 
 help: ## say what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 demo: ## break a real PyTorch job here, watch it recover (DEMO="--keep --seed 7", FAULTCAST_LANGUAGE=en)
 	@.ci/setup runtime
@@ -24,6 +24,10 @@ test: lint ## everything CI asks for: style, types, imports, all tests
 	@$(BIN)/python -m pytest $(PYTEST) || { \
 	    echo "==> once more, one by one: what failed beside the others (who passes now is a test to be mended)"; \
 	    $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
+
+test-kubernetes: ## the node's agent and a real Kubernetes API server, which is built here once (Debian 12, 5 minutes)
+	@.ci/setup dev
+	@bin=$$(tests/kubernetes/build) && KUBERNETES_BIN=$$bin $(BIN)/python -m pytest tests/kubernetes
 
 lint: ## style, types and import arrows
 	@.ci/setup dev
