@@ -23,10 +23,10 @@ _STEPS = 20_000
 _LOOK_BACK = 100  # lines in which the stamp of one without is looked for
 _NONE_SO_FAR = 3  # the same where no line before had any
 _PREFIX = re.compile(
-    r"^(?:\S{10,40} )?(?:\[rank(?P<rank>\d{1,6})\]:|\[default(?P<local>\d{1,5})\]:|"
+    r"(?:\S{10,40} )?(?:\[rank(?P<rank>\d{1,6})\]:|\[default(?P<local>\d{1,5})\]:|"
     r"\[1,(?P<mpi>\d{1,6})\]<std|(?P<srun>\d{1,6}): )"
 )
-_RANKS = re.compile(r"(?m)^(?:\S{10,40} )?(?:\[rank(\d{1,6})\]:|\[default(\d{1,5})\]:|\[1,(\d{1,6})\]<std)")
+_WRITER = re.compile(r"\[(?:rank|default|1,)(\d{1,6})\]")
 _HINTS = ("step", "iter", "epoch", "it/s", "s/it", "batch")
 _ADDRESS = re.compile(
     r"(?P<host>[\w.-]{1,120}):\d+:\d+ \[-?\d+\] NCCL INFO (?:Bootstrap ?: ?Using|NET/\w+ ?: ?Using) "
@@ -112,9 +112,11 @@ class LogReader:
     def _facts(self, text: str) -> None:
         """Ranks that lines name as their writers, and addresses of hosts."""
         if len(self.result.ranks) < 100_000:
-            for found in _RANKS.finditer(text):
-                self.result.ranks.add(int(found[1] or found[2] or found[3]))
-        if len(self.result.hosts) < 1000:
+            for found in _WRITER.finditer(text):
+                line = text.rfind("\n", 0, found.start()) + 1
+                if (rank := int(found[1])) not in self.result.ranks and _PREFIX.match(text, line):
+                    self.result.ranks.add(rank)
+        if "NCCL INFO" in text and len(self.result.hosts) < 1000:
             for found in _ADDRESS.finditer(text):
                 self.result.hosts.setdefault(found["host"], found["ip"])
 
