@@ -11,7 +11,7 @@ from typing import Any
 from agent.signatures import Scanner, is_progress, step_of
 from agent.wire import Kind
 from master.bundlestamps import Sort, stamp_of
-from master.bundlewords import Told, platform_words, probe_words
+from master.bundlewords import Told, launcher_words, platform_words, probe_words
 from master.casefile import CaseFile, HangSettings, PodView, RankView, Seen, Source
 
 _HANG = HangSettings(
@@ -151,6 +151,7 @@ def seen_of(line: Line) -> Seen | None:
         told = platform_words(line.text)
         return _from_words(line, told, Source.RUNTIME) if told else None
     told = probe_words(line.text) if line.source in ("agent", "node", "probe") else None
+    told = launcher_words(line.text) if line.source == "launcher" else told
     if told is not None:
         return _from_words(line, told, Source.AGENT)
     kernel = line.source == "kernel"

@@ -24,6 +24,8 @@ _ACTOR = re.compile(r"\buser=(\S+)|\bby user[= ](\S+)|deleted by (\S+)")
 _PLATFORM = {
     "job_succeeded": r"\b(?:job|pytorchjob|jobset|mpijob)\b.*\b(?:Succeeded|Completed?)\b",
     "pod_completed": r"reason=Completed\b|terminated.*exitCode=0\b|exit ?code[=: ]0\b",
+    # before preemption: the scheduler tells with it that nobody could be preempted
+    "pod_not_scheduled": r"FailedScheduling|\bUnschedulable\b",
     "pod_preempted": (
         r"\bpreempt(?:ed|ing|ion)?\b|Spot ?Interruption|Spot ITN|"
         r"instance (?:will be|is being) (?:interrupted|reclaimed)"
@@ -39,9 +41,10 @@ _PLATFORM = {
         r"UnexpectedAdmissionError.*(?:healthy devices|devices unavailable)|cannot allocate unhealthy devices"
     ),
     "pod_not_started": (
-        r"ImagePullBackOff|ErrImagePull|FailedMount|CreateContainer(?:Config)?Error|FailedScheduling|"
-        r"\bUnschedulable\b|InvalidImageName|status=Pending|StartError|UnexpectedAdmissionError"
+        r"ImagePullBackOff|ErrImagePull|FailedMount|CreateContainer(?:Config)?Error|"
+        r"InvalidImageName|status=Pending|StartError|UnexpectedAdmissionError"
     ),
+    "node_ready": r"\bReady=True\b",
     "pod_deleted": r"verb=delete\b|\bdeleted?\b.*\bpods?\b|\bpods?\b.*\b(?:was )?deleted\b",
 }
 _PATTERNS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _PLATFORM.items()}
@@ -66,6 +69,7 @@ _STANDS = re.compile(
 )
 _STACK = re.compile(r"py-spy: .*?: (?P<frames>.+)")
 _CUT_SHORT = re.compile(r"\s*<-\s*")
+_DONE = re.compile(r"\b(?:Job)?State=COMPLETED\b.*\bExitCode=0:0\b")
 _SCANNER = Scanner()
 
 
@@ -84,6 +88,8 @@ def platform_words(text: str) -> Told | None:
     pod = named[1] if named else None
     for kind, pattern in _PATTERNS.items():
         if pattern.search(text):
+            if kind == "pod_not_scheduled":  # it has no node; whose the event is said to be has another pod
+                return Told("pod_not_started", {**_details(kind, text), "whole_job": True}, pod)
             return Told(kind, _details(kind, text), pod)
     if found := _EXIT.search(text):
         return Told("pod_exited", {"exit_code": int(found[1]), "signal": None}, pod)
@@ -124,6 +130,11 @@ def _used_more(text: str) -> bool:
     return bool(used > asked)
 
 
+def launcher_words(text: str) -> Told | None:
+    """A batch system's last word on a job."""
+    return Told("job_succeeded") if _DONE.search(text) else None
+
+
 def probe_words(text: str) -> Told | None:
     """A line that an agent wrote of a rank or a node."""
     if found := _CUSTOM.search(text):
@@ -146,4 +157,6 @@ def _beat_words(text: str, data: dict[str, Any]) -> Told | None:
         return Told(Kind.STACKS, {"frames": [f"{found[1]} (distributed_c10d.py)"], **data})
     if found := _STANDS.search(text):
         return Told("no_progress", {"for_s": int(found[1] or found[2] or found[3]), **data})
-    return Told("heartbeat_ok", data) if _BEAT.search(text) else None
+    if _BEAT.search(text):
+        return Told("heartbeat_ok", data)
+    return Told("state_seen", data) if data else None

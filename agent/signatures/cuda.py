@@ -52,10 +52,11 @@ CUDA = (
     Signature(
         "cuda.oom",
         r"(?:CUDA|HIP) out of memory\..*|.*(?:CUDA|HIP) (?:driver )?[Ee]rror: out of memory.*|"
-        r".*CUDA_ERROR_OUT_OF_MEMORY.*|(?:[\w.]+\.)?OutOfMemoryError: .*",
+        r".*CUDA_ERROR_OUT_OF_MEMORY.*|(?:[\w.]+\.)?OutOfMemoryError: .*|"
+        r"No executable batch size found.*",
         "cuda_oom",
         Role.CULPRIT,
-        "ml-eng; FunASR 2006",
+        "ml-eng; FunASR 2006; accelerate/utils/memory.py",
         retryable=False,
     ),
     Signature(
@@ -131,7 +132,8 @@ CUDA = (
     ),
     Signature(
         "cuda.container",
-        r".*Failed to initialize NVML: (?:Unknown Error|Insufficient Permissions).*",
+        r".*(?:Failed to initialize NVML: (?:Unknown Error|Insufficient Permissions)|"
+        r"NVMLError_Unknown: Unknown Error).*",
         "container_gpu_lost",
         Role.CULPRIT,
         "nvidia-container-toolkit: devices lost after systemd reload",

@@ -70,6 +70,8 @@ _BESIDE = frozenset(
         "name",
     )
 )
+# `2026-06-30-03:00:11 (PID:6345, Device:0, RankID:0) ERR02200 `
+_NPU = re.compile(r"\d{4}-\d\d-\d\d-[\d:]{8} \(PID:(?P<pid>\d+), Device:-?\d+, RankID:(?P<rank>-?\d+)\) ")
 _BARE_FILE = re.compile(r"(?P<file>torch/[\w/.]{1,120}\.py):\d+\]\s*")
 # `dmesg -x` `kern  :warn  : `; dmesg `[  812.117] `, /dev/kmsg `3,842,1843308145,-;`,
 # journal `Jan 12 03:00:05 node-a kernel: `.
@@ -85,7 +87,7 @@ _WRAPPERS = re.compile(
     # a leaf of an exception group
     r"|\s*(?:\|\s+)+(?=[A-Za-z_][\w.]{0,80}(?:Error|Exception|ExceptionGroup)\b)"
     r"|Process group watchdog thread terminated with exception: "
-    r"|Exception(?: \(either an error or timeout\))?: )"
+    r"|Exception(?: \(either an error or timeout\): |: (?=\[PG |\[Rank )))"
 )
 _RAISED = re.compile(r"(?:[a-zA-Z_][\w.]{0,80})?(?:Error|Exception): ")
 _EXCEPTION = re.compile(r"(?:[a-zA-Z_][\w.]{0,80})?(?:Error|Exception|Interrupt|Exit)\b")
@@ -148,10 +150,18 @@ def framed(line: str) -> Framed:
             framing.local_rank = tee["local"] or ""
         if found := _take(framing, _RANK):
             framing.rank = found[1]
-    if not _nccl(framing) and not _c10(framing):
-        _logger(framing)
+    if not _nccl(framing) and not _c10(framing) and _logger(framing):
+        _behind_level(framing)
     _unwrap(framing)
     return framing
+
+
+def _behind_level(framing: Framed) -> None:
+    """Whose a line is, where loggers put it last."""
+    if found := _take(framing, _NPU):
+        framing.pid, framing.rank = found["pid"], found["rank"] if found["rank"].isdigit() else ""
+    elif not framing.rank and (found := _take(framing, _RANK)):
+        framing.rank = found[1]
 
 
 def kernel_framed(line: str) -> Framed:

@@ -59,6 +59,14 @@ LAUNCHER = (
         trigger=Trigger.NEVER,
     ),
     Signature(
+        "elastic.signal_received",
+        r"Signal (?P<signal>\d+) \(\w+\) received by PID (?P<pid>\d+)",
+        "",
+        Role.EVIDENCE,
+        "elastic/multiprocessing/errors",
+        trigger=Trigger.NEVER,
+    ),
+    Signature(
         "elastic.child_failed",
         r"(?:[\w.]+\.)?ChildFailedError:?.*",
         "unknown",
@@ -116,6 +124,20 @@ LAUNCHER = (
         "Python",
     ),
     Signature(
+        "storage.object_store",
+        r"botocore\.exceptions\.(?:\w*(?:Timeout|Connection|Endpoint|Streaming)\w*Error|ClientError: .*\((?:"
+        r"SlowDown|InternalError|ServiceUnavailable|Throttl\w+|RequestLimitExceeded|RequestTimeout|5\d\d)\)).*|"
+        r"google\.(?:api_core|cloud)\.exceptions\.(?:ServiceUnavailable|TooManyRequests|InternalServerError|"
+        r"GatewayTimeout|DeadlineExceeded|RetryError|BadGateway)\b.*|"
+        r"azure\.core\.exceptions\.Service(?:Request|Response)(?:Timeout)?Error\b.*|"
+        r"oss2\.exceptions\.(?:RequestError|ServerError)\b.*|"
+        r"OSError: \[Errno 16\] Please reduce your request rate.*",
+        "storage_error",
+        Role.CULPRIT,
+        "the SDKs' own words for a store that is busy or away, once their retries are over",
+        levels="EF",
+    ),
+    Signature(
         "python.import",
         r"(?:ModuleNotFoundError|ImportError)\b.*",
         "user_code_error",
@@ -136,7 +158,8 @@ LAUNCHER = (
     Signature(
         "python.exception",
         r"(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Exit|Iteration|Fault|"
-        r"Failure|ExceptionGroup))(?:: (?P<message>.*))?",
+        r"Failure|ExceptionGroup)|Exception)(?:: (?P<message>.*))?|"
+        r"(?:[a-z_]\w*\.)*(?:errors?|exceptions?)\.(?P<named>[A-Z]\w*)(?:: .*)?",
         "user_code_error",
         Role.CULPRIT,
         "Python",

@@ -23,6 +23,17 @@ NCCL = (
         trigger=Trigger.NEVER,
         levels="IW",
     ),
+    # Networks inside one machine: no other one is reached there.
+    Signature(
+        "nccl.bridge_chosen",
+        r"(?:Bootstrap|NET/Socket) ?: ?Using (?:\[\d+\])?(?:docker|podman|virbr|cni|br-)\w*:"
+        r"(?P<address>[\d.]+)<.*",
+        "nccl_config",
+        Role.EVIDENCE,
+        "bootstrap.cc; NCCL leaves out `docker` and `lo` only where there is another",
+        trigger=Trigger.NEVER,
+        levels="IW",
+    ),
     Signature(
         "nccl.ib_async_fatal",
         r".*async (?:fatal )?event ?: ?(?P<event>local catastrophic error|port error|device fatal|.*fatal.*)",

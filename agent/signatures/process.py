@@ -106,6 +106,13 @@ PROCESS = (
         "torch elastic errors",
         isolate=Isolate.HOST_EVIDENCE,
     ),
+    Signature(
+        "crash.aborted",
+        r"Fatal Python error: Aborted.*",
+        "segfault",
+        Role.CULPRIT,
+        "faulthandler: C++ gave up, what it said before says why",
+    ),
     Signature("crash.fatal", r"Fatal Python error: (?P<error>.*)", "segfault", Role.CULPRIT, "faulthandler"),
     Signature(
         "crash.terminate",

@@ -60,6 +60,15 @@ RENDEZVOUS = (
         "gpustack 6019, vllm 25650: the process that hosts the store died",
     ),
     Signature(
+        "gloo.loopback",
+        r".*Using the loopback address as fallback.*",
+        "nccl_config",
+        Role.EVIDENCE,
+        "ProcessGroupGloo.cpp: harmless on one machine, out of reach for others",
+        trigger=Trigger.NEVER,
+        levels="WEF",
+    ),
+    Signature(
         "gloo.mismatch",
         _GLOO + r"op\.preamble\.length <= op\.nbytes.*",
         "desync",

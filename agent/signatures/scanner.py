@@ -5,6 +5,7 @@ from functools import cache, lru_cache
 
 import re2
 
+from agent.signatures.accelerators import ACCELERATORS
 from agent.signatures.cuda import CUDA
 from agent.signatures.custom import compiled
 from agent.signatures.framing import Framed, framed, kernel_framed
@@ -25,6 +26,7 @@ SIGNATURES: tuple[Signature, ...] = (
     *WATCHDOG,
     *RENDEZVOUS,
     *SCHEDULERS,
+    *ACCELERATORS,
     *CUDA,
     *PROCESS,
     *LAUNCHER,

@@ -1,6 +1,6 @@
 """What batch systems and other launchers than torchrun say: Slurm, mpirun, DeepSpeed."""
 
-from agent.signatures.model import Role, Signature, Trigger
+from agent.signatures.model import Isolate, Role, Signature, Trigger
 
 _CANCELLED = r"(?:slurmstepd: )?(?:error: )?\*\*\* (?:JOB|STEP) .* CANCELLED AT .*"
 
@@ -33,12 +33,33 @@ SCHEDULERS = (
         retryable=False,
     ),
     Signature(
+        "ray.preempted",
+        r"(?:.*\bnode (?P<at_host>[\w.-]+) .*)?.*(?i:\bdrain).*\b(?:DRAIN_NODE_REASON_)?PREEMPTION\b.*|"
+        r".*the actor's node was preempted.*",
+        "preempted",
+        Role.CULPRIT,
+        "Ray: DrainNode, ActorDiedError",
+        trigger=Trigger.AT_ONCE,
+    ),
+    Signature(
         "ray.peer_died",
         r"(?:ray\.exceptions\.)?(?:ActorDiedError|ActorUnavailableError|RayActorError|WorkerCrashedError|"
         r"NodeDiedError|OwnerDiedError|LocalRayletDiedError)\b.*",
         "unknown",
         Role.SYMPTOM,
         "ray.exceptions: the driver tells of a worker that is gone",
+    ),
+    # A result that another GPU does not come to; whoever says so sits on the other one.
+    Signature(
+        "gpu.rerun_differs",
+        r".*(?i:second rerun).*?(?:obtained on node (?P<at_host>[\w.-]+), device (?P<at_device>\d+).*)?"
+        r"Possible persistent error.*",
+        "gpu_hardware",
+        Role.CULPRIT,
+        "megatron/core/rerun_state_machine.py",
+        trigger=Trigger.AT_ONCE,
+        hardware=True,
+        isolate=Isolate.HOST_EVIDENCE,
     ),
     Signature(
         "slurm.oom",

@@ -24,8 +24,8 @@ CLOCKS_APART = timedelta(minutes=5)  # so far nodes' clocks may differ (FAULTS 3
 
 PLATFORM, MACHINE, PROCESS, UNCLEAR = range(4)
 _PLATFORM_NAMES = ("pod_", "node_lost")
-_UNCLEAR_NAMES = ("exit.code", "exit.aborted", "cuda.other", "cuda.library", "dataloader.gone", "xid.action",
-                  "nccl.cuda_")  # fmt: skip
+_UNCLEAR_NAMES = ("exit.code", "exit.aborted", "crash.aborted", "cuda.other", "cuda.library",
+                  "cuda.rocm_exception", "dataloader.gone", "xid.action", "nccl.cuda_")  # fmt: skip
 # What a program usually did to its device: its own words tell it better.
 _APPLICATION = ("xid.13", "xid.31", "xid.32", "xid.69")
 _OF_ONE_MACHINE = (Cause.GPU_HARDWARE, Cause.NVLINK_FABRIC)

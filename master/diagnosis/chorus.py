@@ -20,13 +20,13 @@ _MOST = 0.75  # so large a part of all ranks must have spoken before silence say
 _STOPS = ("slurm.cancelled", "elastic.death_signal", "exit.stopped", "python.interrupt")
 # Which of several families of symptoms tells best what happened, best first.
 _FAMILIES = (
-    (Cause.DESYNC, ("c10d.desync", "gloo.mismatch")),
+    (Cause.DESYNC, ("c10d.desync", "gloo.mismatch", "npu.mismatch")),
     (Cause.NETWORK_IB, ("nccl.ib_",)),
-    (Cause.NCCL_TIMEOUT, ("c10d.watchdog_timeout", "gloo.timeout")),
+    (Cause.NCCL_TIMEOUT, ("c10d.watchdog_timeout", "gloo.timeout", "npu.timeout")),
     (Cause.RENDEZVOUS_FAILURE, ("c10d.store_unreachable", "c10d.rendezvous", "c10d.store_id")),
     (Cause.HANG, ("c10d.hang_in_driver",)),
     (Cause.NETWORK_TCP, ("nccl.", "gloo.", "c10d.nccl_remote", "c10d.nccl_system", "c10d.store_lost",
-                         "c10d.backend", "python.connection")),
+                         "c10d.backend", "python.connection", "npu.peer", "npu.socket")),
     (Cause.HANG, ("c10d.hang", "c10d.heartbeat", "c10d.monitored")),
     (Cause.EXTERNAL_STOP, _STOPS),
 )  # fmt: skip
@@ -45,7 +45,7 @@ class Hearsay:
     hardware: bool
     retryable: bool
     signs: tuple[Sign, ...]
-    why: str = ""  # lagging | absent | mismatch | named | joined | stopped
+    why: str = ""  # lagging | absent | mismatch | named | joined | stopped | misled
     record: Missing | None = None  # what the flight recorder adds
 
 
@@ -71,6 +71,8 @@ def _heard(signs: Sequence[Sign], world: World) -> Hearsay | None:
     symptoms = [sign for sign in signs if sign.role is Role.SYMPTOM]
     if not symptoms:
         return None
+    if (misled := _misled(symptoms, signs, world)) is not None:
+        return misled
     first = min(sign.at for sign in symptoms)
     early = _first_words(symptoms)
     for cause, names in _FAMILIES:
@@ -80,6 +82,22 @@ def _heard(signs: Sequence[Sign], world: World) -> Hearsay | None:
         if family:
             return _read(cause, family, signs, world)
     return Hearsay(Cause.UNKNOWN, Culprit(), 0.3, False, True, tuple(early))
+
+
+def _misled(symptoms: list[Sign], signs: Sequence[Sign], world: World) -> Hearsay | None:
+    """Nodes that chose an address at which no other can reach them, and somebody who could not."""
+    chosen = {sign.node: sign for sign in signs if sign.is_a("nccl.bridge_chosen", "gloo.loopback")}
+    if not chosen or len(world.nodes) < 2:
+        return None
+    addresses = (
+        "127.0.0.1",
+        *(one.captured["address"] for one in chosen.values() if "address" in one.captured),
+    )
+    tried = tuple(sign for sign in symptoms if any(address in sign.text for address in addresses))
+    if not tried:
+        return None
+    where = of_node(next(iter(chosen)), world) if len(chosen) == 1 else Culprit()
+    return Hearsay(Cause.NCCL_CONFIG, where, 0.75, False, False, (*chosen.values(), *tried), "misled")
 
 
 def _first_words(symptoms: list[Sign]) -> list[Sign]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from datetime import timedelta
 
@@ -20,23 +20,35 @@ _FINGERPRINT = re.compile(
     r"Rank (\d{1,6}) is running (?:\w+ )?collective: (\w+\(.*?)(?:, but Rank|Collectives|$)"
 )
 _TOLD_RANK = re.compile(r"(?i)\brank (\d{1,6})\b")
-# A batch system ends a whole job; the host in its line is where it speaks.
-_OF_THE_JOB = ("slurm.preempted", "slurm.time_limit", "slurm.node_failure")
+# A batch system ends a whole job, Ray's driver and a check run elsewhere: who writes such a line only speaks.
+_OF_THE_JOB = ("slurm.preempted", "slurm.time_limit", "slurm.node_failure", "gpu.rerun_differs",
+               "ray.preempted")  # fmt: skip
 # Ports and the switch fabric belong to the node, whichever rank met with them first.
 _OF_ONE_NODE = ("c10d.port_taken", "cuda.fabric", "cuda.nvlink")
 # What every rank of the job does alike is the program's, even where all sit on one node.
-_OF_EVERYBODY = (Cause.USER_CODE_ERROR, Cause.STORAGE_ERROR, Cause.NCCL_CONFIG)
+_OF_EVERYBODY = (Cause.USER_CODE_ERROR, Cause.STORAGE_ERROR, Cause.NCCL_CONFIG, Cause.CUDA_OOM,
+                 Cause.ENV_MISMATCH)  # fmt: skip
 # What all ranks of a node share: who suffered from it first is no culprit.
 _OF_THE_NODE = (Cause.NETWORK_IB, Cause.NETWORK_TCP, Cause.NODE_DOWN)
 
 
 def locate(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: World) -> Culprit:
     """The culprit of a root cause."""
+    return _of_image(_located(root, signs, ends, world), root, world)
+
+
+def _located(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: World) -> Culprit:
     root = _by_host_evidence(root)
     hosts = {world.node_at(sign.captured["at_host"]) for sign in root.signs if "at_host" in sign.captured}
-    named = _named_ranks(root, world) or _odd_device(root, world) or _odd_call(root) or _named_by_all(root)
+    named = (
+        _on_named_device(root, world)
+        or _named_ranks(root, world)
+        or _odd_device(root, world)
+        or _odd_call(root)
+        or _named_by_all(root)
+    )
     if named:
-        return _of_image(of_ranks(named, world), root, world)
+        return of_ranks(named, world)
     if len(hosts) == 1 and (host := hosts.pop()):
         return of_node(host, world)
     if _is_of_a_node(root) and len({*_nodes(root.signs)}) == 1:
@@ -90,6 +102,20 @@ def _named_ranks(root: Root, world: World) -> set[int]:
         host = world.node_at(known.get("at_host", ""))
         named |= told if host is None or told <= set(world.ranks_on(host)) else set()
     return named
+
+
+def _on_named_device(root: Root, world: World) -> set[int]:
+    """`obtained on node a, device 3`: devices of a node carry its ranks in order."""
+    found = set()
+    for sign in root.signs:
+        node, device = world.node_at(sign.captured.get("at_host", "")), as_int(sign.captured.get("at_device"))
+        if (
+            node is not None
+            and device is not None
+            and (rank := world.rank_at(None, node, device)) is not None
+        ):
+            found.add(rank)
+    return found
 
 
 def _named_by_all(root: Root) -> set[int]:
@@ -158,11 +184,15 @@ def _of_writers(root: Root, world: World) -> Culprit:
     if ranks and (len(ranks) == 1 or root.lead.rank is None or len({*_nodes(root.signs)}) == 1):
         return of_ranks(ranks, world)
     if not ranks and rankless:
-        return _of_pod(root, world)
+        return (
+            Culprit()
+            if _did_all({rank for node in _nodes(rankless) for rank in world.ranks_on(node)}, root, world)
+            else _of_pod(root, world)
+        )
     return Culprit()
 
 
-def _did_all(ranks: set[int], root: Root, world: World) -> bool:
+def _did_all(ranks: Set[int], root: Root, world: World) -> bool:
     return root.cause in _OF_EVERYBODY and not root.hardware and ranks == world.ranks and len(ranks) > 1
 
 

@@ -76,17 +76,35 @@ def _scene(case: CaseFile, world: World, now: datetime) -> Scene:
     found = ends(case.seen, world)
     signs = [*(sign for sign in lines if not sign.is_a(*LAUNCHERS)), *exit_signs(found, lines)]
     signs += pod_signs(case, world)
-    signs = [_without_devices(sign, signs) for sign in signs]
+    signs = [_in_context(sign, signs) for sign in signs]
     return Scene(case, world, tuple(sorted(signs, key=lambda sign: sign.at)), tuple(found), now)
 
 
-def _without_devices(sign: Sign, signs: Sequence[Sign]) -> Sign:
-    """A device that the program asks for in vain on a machine that has fewer than it should."""
-    if not sign.is_a("cuda.user") or "invalid device ordinal" not in sign.text:
-        return sign
-    if not any(one.is_a("cuda.devices_missing") and one.node == sign.node and _fewer(one) for one in signs):
-        return sign
-    return replace(sign, cause=Cause.CONTAINER_GPU_LOST, hardware=True, retryable=True, rank=None)
+def _in_context(sign: Sign, signs: Sequence[Sign]) -> Sign:
+    """What other signs of its machine make of a sign."""
+    here = [one for one in signs if one.node == sign.node and one is not sign]
+    if sign.is_a("cuda.user") and "invalid device ordinal" in sign.text:
+        # a device that the program asks for in vain on a machine that has fewer than it should
+        if any(one.is_a("cuda.devices_missing") and _fewer(one) for one in here):
+            return replace(sign, cause=Cause.CONTAINER_GPU_LOST, hardware=True, retryable=True, rank=None)
+    elif sign.is_a("cuda.no_device", "cuda.container") and not sign.is_a("cuda.container_start"):
+        # the container lost its way to devices that work: toolkit issue 48
+        if any(one.is_a("cuda.container") for one in (sign, *here)):
+            return replace(sign, hardware=False, rank=None)
+    elif sign.is_a("exit.crashed", "crash.kernel_segfault") and _is_illegal(sign):
+        # instructions that the processor lacks end more than one process
+        others = {one.captured.get("pid") for one in here if _is_illegal(one)}
+        if others - {sign.captured.get("pid"), None}:
+            return replace(sign, cause=Cause.ENV_MISMATCH, retryable=False)
+    return sign
+
+
+def _is_illegal(sign: Sign) -> bool:
+    if sign.is_a("elastic.signal_received"):
+        return sign.captured.get("signal") == str(int(signal.SIGILL))
+    return sign.is_a("exit.crashed", "crash.kernel") and (
+        "SIGILL" in sign.text or "invalid opcode" in sign.text
+    )
 
 
 def _fewer(counted: Sign) -> bool:

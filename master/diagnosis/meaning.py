@@ -70,7 +70,12 @@ def _reconsidered(root: Root, signs: Sequence[Sign], case: CaseFile) -> tuple[Ro
     if lead.is_a("python.path") and _one_node_of_many(root, case):
         return _as(root, Cause.STORAGE_ERROR, retryable=True), 0.5
     if lead.is_a("cuda.illegal_access"):  # the program's or the device's; only a repeat tells
-        return root, 0.5
+        by_all = {sign.rank for sign in root.signs} >= {rank for pod in case.pods for rank in pod.ranks}
+        return (
+            (_as(root, root.cause, retryable=False), 0.8) if by_all and len(root.signs) > 1 else (root, 0.5)
+        )
+    if lead.is_a("nccl.ib_setup") and _refused_everywhere(root, case):
+        return _as(root, Cause.NCCL_CONFIG, retryable=False), 0.8
     if lead.name == VANISHED:  # that it is gone is certain, why is not
         return root, 0.5
     certain = {PLATFORM: 0.95, MACHINE: 0.95 if lead.trusted else 0.85, UNCLEAR: 0.35}
@@ -85,6 +90,12 @@ def _as(root: Root, cause: Cause, *, retryable: bool) -> Root:
 
 def _kernel_heard(node: str, signs: Iterable[Sign]) -> bool:
     return any(sign.node == node and sign.source.value == "node" for sign in signs)
+
+
+def _refused_everywhere(root: Root, case: CaseFile) -> bool:
+    """An argument that no node's card takes is a setting (FAULTS 3.1, row 17)."""
+    nodes = {sign.node for sign in root.signs if "Invalid argument" in sign.captured.get("error", "")}
+    return len(nodes) > 1 and nodes >= {pod.node for pod in case.pods}
 
 
 def _one_node_of_many(root: Root, case: CaseFile) -> bool:

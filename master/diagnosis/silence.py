@@ -107,7 +107,13 @@ def _told(case: CaseFile, world: World) -> Silence | None:
         return None
     ranks = {seen.rank for seen in missing if seen.rank is not None}
     nodes = {seen.node for seen in missing}
-    whole = len(nodes) == 1 and len(world.nodes) > 1 and ranks >= set(world.ranks_on(next(iter(nodes))))
+    ready = {seen.node for seen in case.seen if seen.kind == "node_ready" and seen.at >= missing[0].at}
+    whole = (
+        not nodes & ready
+        and len(nodes) == 1
+        and len(world.nodes) > 1
+        and ranks >= set(world.ranks_on(next(iter(nodes))))
+    )
     told = tuple(missing[:5])
     if whole and len(ranks) > 1:
         where = of_node(nodes.pop(), world)

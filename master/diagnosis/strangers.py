@@ -17,6 +17,7 @@ _PYTHON = re.compile(r"(?:python|pypy|pt_|torchrun|accelerate|deepspeed|ray|vllm
 # How whoever such a line means has ended.
 _DEATHS = {
     "memory.killed": {signal.SIGKILL},
+    "pod_oom_killed": {signal.SIGKILL},
     "crash.kernel_segfault": {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT},
 }
 
@@ -29,11 +30,14 @@ def is_back(sign: Sign, signs: Sequence[Sign]) -> bool:
 
 
 def of_strangers(sign: Sign, signs: Sequence[Sign], ends: Sequence[End], world: World) -> bool:
-    """Whether the kernel killed, or caught, somebody else, as far as what ended here tells.
+    """Whether the kernel killed, or caught, somebody else (a neighbour, a file system's own server), as far
+    as what ended here tells.
 
     Process numbers decide only where they are known: a pod's own may differ from its kernel's.
     """
     if sign.name not in _DEATHS or as_int(sign.captured.get("pid")) in world.rank_of_pid:
+        return False
+    if sign.is_a("pod_") and not world.case.after_the_fact:  # the runtime tells of our own pods alone
         return False
     here = [end for end in ends if end.node == sign.node]
     if any(one.is_a("dataloader.", "memory.host", "pod_oom") for one in signs if _beside(one, sign)):
@@ -44,7 +48,7 @@ def of_strangers(sign: Sign, signs: Sequence[Sign], ends: Sequence[End], world: 
     if name and not _PYTHON.match(name) and _runs_python(sign.node, world):
         return True
     is_explained = any(
-        one.role is Role.CULPRIT and one.is_a("python.") for one in signs if _beside(one, sign)
+        one.role is Role.CULPRIT and one.is_a("python.", "storage.") for one in signs if _beside(one, sign)
     )
     return is_explained and not any(end.signal in _DEATHS[sign.name] for end in here)
 

@@ -91,6 +91,10 @@ def what_of_hearsay(heard: Hearsay) -> Words:
         "lagging": ("该 rank 的集合通信序号落后", "its collective sequence number lags behind all others"),
         "absent": ("其余 rank 均已报超时，唯其没有", "all others reported the time-out, it did not"),
         "mismatch": ("同一序号上的集合通信不同", "it called another collective at the same number"),
+        "misled": (
+            "所选网卡的地址其他节点无法到达",
+            "it chose an interface whose address no other node can reach",
+        ),
         "joined": (
             "所有 rank 都已加入，集合通信未能完成，怀疑网络",
             "all ranks joined and it never finished, so the network is suspected",
