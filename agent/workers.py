@@ -15,6 +15,7 @@ from agent.redact import command_line
 from agent.wire import Kind, Observation
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+_IDLE_CPU = 0.02  # of one core, as in master/casefile.py
 _YOUNG_S = 10.0  # a process may still replace its program (exec) and with it its environment
 _STATES = {"I": "S", "P": "S", "W": "S", "x": "X"}  # t stays t: a debugger holds it, which is no fault
 _LOG_GRACE_S = 0.05  # last words may still be on their way through a pipe
@@ -68,7 +69,7 @@ class Workers:
     _members: Mapping[int, proc.Proc] = field(default_factory=dict)
     _python_seen: bool = False
     _below: dict[int, list[int]] = field(default_factory=dict)
-    _stood: dict[int, tuple[object, float]] = field(default_factory=dict)  # pid → its marks, and since when
+    _stood: dict[int, tuple[object, float, int]] = field(default_factory=dict)  # marks, since when, ticks
 
     def resume(self, workers: list[Worker]) -> None:
         """Watch on what an earlier life of the agent watched; what has ended since is told."""
@@ -175,17 +176,20 @@ class Workers:
             "cpu_ticks": sum(one.ticks for one in family),
             "io_bytes": sum(proc.io_bytes(one.pid) for one in family),
             "voluntary_switches": switches,
-            "still_s": self._still_s(worker.pid, (own.start, own.state, own.ticks, switches)),
+            "still_s": self._still_s(own, switches),
             "children": len(family) - 1,
         }
 
-    def _still_s(self, pid: int, marks: object) -> float:
-        """For how long a process has been in one state without using CPU or being woken."""
-        now = time.monotonic()
-        old = self._stood.get(pid)
-        since = old[1] if old is not None and old[0] == marks else now
+    def _still_s(self, own: proc.Proc, switches: int) -> float:
+        """For how long a process has been in one state, not woken and without CPU but for the odd tick of its
+        helper threads."""
+        now, marks = time.monotonic(), (own.start, own.state, switches)
+        before, since, ticks = self._stood.get(own.pid, (None, now, own.ticks))
+        if before != marks or own.ticks - ticks > _IDLE_CPU * _TICKS_A_SECOND * (now - since):
+            since, ticks = now, own.ticks
         live = {worker.pid for worker in self.waiting()}
-        self._stood = {one: kept for one, kept in self._stood.items() if one in live} | {pid: (marks, since)}
+        kept = {pid: stood for pid, stood in self._stood.items() if pid in live}
+        self._stood = kept | {own.pid: (marks, since, ticks)}
         return round(now - since, 1)
 
     def close(self) -> None:

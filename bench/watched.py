@@ -8,9 +8,9 @@ from agent.wire import Kind
 from bench.bumpy import Act, Job, Phase
 from master import steps
 from master.casefile import CaseFile, Diagnosis, PodView, RankView, Seen, Source, Want
-from master.cases import bytes_moved
+from master.cases import TICKS_A_SECOND, bytes_moved, cpu_used
 from master.diagnosis import diagnose
-from master.evidence import STACKS_KEPT
+from master.evidence import HEARTBEAT_WINDOW, STACKS_KEPT
 from master.faultargs import FaultTolerance
 from master.model import Run
 
@@ -184,8 +184,10 @@ class Watched:
 
     def _view(self, rank: int, act: Act) -> RankView:
         state = "gone" if rank in self.left else act.state
-        # a thread that tells figures uses a tick now and then, of a process that is not stopped
-        cpu = act.cpu or (self.job.chatty and act.state not in "TDt" and self.job.rng.random() < 0.2)
+        # threads that tell figures or look after sockets use a tick now and then, of a process not stopped
+        odd = 1 if self.job.chatty and act.state not in "TDt" and self.job.rng.random() < 0.2 else 0
+        ticks = 3 * TICKS_A_SECOND if act.cpu else odd
+        cpu = cpu_used({"cpu_ticks": 0}, {"cpu_ticks": ticks}, HEARTBEAT_WINDOW)
         moved = bytes_moved({"io_bytes": 0}, {"io_bytes": act.io})
         return RankView(
             rank,

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from agent.wire import Kind
 from master.casefile import (
     FEW_BYTES,
+    FEW_CPU,
     Action,
     CaseFile,
     Diagnosis,
@@ -28,6 +29,7 @@ from master.model import FaultEventRow, Job, ObservationRow, Pod, Run
 from master.runs import ranks
 
 NODE_ROWS = 500
+TICKS_A_SECOND = 100  # proc(5): sysconf(_SC_CLK_TCK), which is 100 on Linux
 STANDS_STILL = (FaultClass.HANG, FaultClass.HEARTBEAT_LOST)
 LATE = timedelta(seconds=60)  # a node's word that came too late for the run before counts for this one
 
@@ -146,6 +148,7 @@ def _rank_view(
 ) -> RankView:
     before, now = (beat.data["ranks"].get(str(rank)) for beat in beats)
     told = now or before or {}
+    apart = beats[1].at - beats[0].at
     step_at = told.get("step_at")
     return RankView(
         rank=rank,
@@ -155,7 +158,7 @@ def _rank_view(
         step=told.get("step"),
         step_at=datetime.fromisoformat(step_at) if step_at else None,
         # Without a beat to compare with, nothing says that it stands still.
-        cpu_moved=_moved(before, now, "cpu_ticks") or beats[0] is beats[1],
+        cpu_moved=cpu_used(before, now, apart) or beats[0] is beats[1],
         io_moved=bytes_moved(before, now) or beats[0] is beats[1],
         stack=tuple(stacks.data["frames"]) if stacks and stacks.data["error"] is None else None,
         stack_error=stacks.data["error"] if stacks else None,
@@ -174,8 +177,12 @@ def bytes_moved(before: Mapping[str, int] | None, now: Mapping[str, int] | None)
     return abs(now.get("io_bytes", 0) - before.get("io_bytes", 0)) >= FEW_BYTES
 
 
-def _moved(before: dict[str, int] | None, now: dict[str, int] | None, name: str) -> bool:
-    return before is not None and now is not None and before.get(name) != now.get(name)
+def cpu_used(before: Mapping[str, int] | None, now: Mapping[str, int] | None, apart: timedelta) -> bool:
+    """Work takes more CPU than the odd tick of a thread that wakes to see that there is nothing to do."""
+    if before is None or now is None:
+        return False
+    ticks = abs(now.get("cpu_ticks", 0) - before.get("cpu_ticks", 0))
+    return ticks > FEW_CPU * TICKS_A_SECOND * apart.total_seconds()
 
 
 def _stacks(own: Sequence[ObservationRow], run: Run, rank: int) -> ObservationRow | None:

@@ -50,6 +50,20 @@ def test_what_a_process_uses_is_told(pod: Any, master: Any, until: Any) -> None:
     until(lambda: newest(master)["io_bytes"] > before + 10_000, "bytes written")
 
 
+def test_a_process_stands_still_although_a_thread_of_it_ticks(pod: Any, master: Any, until: Any) -> None:
+    pod.python(
+        "import threading, time\n"
+        "def looks():\n  while True: sum(range(60_000)); time.sleep(0.2)\n"
+        "threading.Thread(target=looks, daemon=True).start()\n"
+        "lock = threading.Lock(); lock.acquire(); lock.acquire()"
+    )
+    pod.watch()
+    until(lambda: newest(master).get("still_s", 0) > 4, "a process that stands still")
+    before = newest(master)["cpu_ticks"]
+    until(lambda: newest(master)["cpu_ticks"] > before + 1, "a tick or two")
+    assert newest(master)["still_s"] > 4
+
+
 def test_data_workers_are_counted_with_their_rank(pod: Any, master: Any, until: Any) -> None:
     pod.python(
         "import multiprocessing, time\n"

@@ -229,20 +229,24 @@ def test_heartbeats_are_folded_not_heaped_up(world: World) -> None:
     assert run.last_log_at == world.now
 
 
-@pytest.mark.parametrize(("few", "moved"), [(1000, False), (1_000_000, True)], ids=["a trickle", "work"])
-def test_the_rank_view_compares_with_the_beat_a_window_before(world: World, few: int, moved: bool) -> None:
+@pytest.mark.parametrize(
+    ("ticks", "few", "moved"), [(1, 1000, False), (30, 1_000_000, True)], ids=["a trickle", "work"]
+)
+def test_the_rank_view_compares_with_the_beat_a_window_before(
+    world: World, ticks: int, few: int, moved: bool
+) -> None:
     job_id = world.submit()
     who = world.agent(world.pods(job_id)[0])
     for n in range(10):
         world.now += timedelta(seconds=1)
-        busy = {"state": "R", "cpu_ticks": 7 if n > 4 else n, "io_bytes": n * few}
+        busy = {"state": "R", "cpu_ticks": n * ticks, "io_bytes": n * few}
         world.report(who, beat(world, {0: busy}))
     with world.services.store.read() as session:
         case = cases.load(
             session, session.get_one(Job, job_id), session.get_one(Run, (job_id, 0)), world.pods(job_id)
         )
     [view] = case.ranks
-    assert (view.state, view.cpu_moved, view.io_moved) == ("R", False, moved)
+    assert (view.state, view.cpu_moved, view.io_moved) == ("R", moved, moved)
 
 
 def test_a_flood_of_lines_leaves_room_for_what_decides(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
