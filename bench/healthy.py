@@ -17,7 +17,8 @@ from agent.signatures import Scanner
 from agent.wire import Kind
 from bench import broken as hangs
 from bench.broken import Broken
-from bench.bumpy import HOUR, Act, Phase, draw, phases
+from bench.bumpy import HOUR, Act, Phase, draw
+from bench.lives import phases
 from bench.watched import Called, Watched
 from master.casefile import Diagnosis, Seen, Source
 
@@ -53,11 +54,13 @@ class Hung:
 
 
 def hung(seed: int, kind: str) -> Hung:
-    """A hang of one kind at a random moment of a job's first hours."""
+    """A hang of one kind at a random moment of a job's first hours, every fifth after its first steps."""
     job = draw(seed)
     watched = Watched(job)
     begins = random.Random(seed * 7 + 1).uniform(900, 1.5 * HOUR)  # noqa: S311  the same moment in every run
     for phase in phases(job):
+        if seed % 5 == 0 and phase.name == "train":
+            begins = watched.now + 4 * max(1.0, job.step * job.every)
         if (called := watched.live(phase, min(watched.now + phase.length, begins))) is not None:
             return Hung(kind, seed, None, "false", called.found.fingerprint)
         if watched.now >= begins:

@@ -22,9 +22,9 @@ from notifier.clock import utcnow
 
 TRAIN = Path(master.demo.__file__).with_name("train.py")
 PLAIN = f"{shlex.quote(sys.executable)} {shlex.quote(str(TRAIN))}"
-WITHIN_S = 150.0
+WITHIN_S = 400.0  # a checkpoint may stall for five minutes
 HEALTHY_FOR_S = 25.0  # without a word of it, after it was done
-TRAINS_ON = 20  # steps
+TRAINS_ON = 120  # steps, some seconds: enough to know the job by
 ROW = "{:<20}{:>9}{:>9}{:>9}  {:<15}{:<17}{:<22}{:<13}{}"
 ENDED = ("Failed", "Stopped", "Succeeded")
 

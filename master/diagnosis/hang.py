@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 from master.casefile import CaseFile, Culprit, Seen, Want
 from master.diagnosis import patience, recorder
 from master.diagnosis.culprit import of_ranks
-from master.diagnosis.progress import has_rhythm, longest_gap, usual_gap
+from master.diagnosis.progress import longest_gap, usual_gap
 from master.diagnosis.stacks import Pose, Sample, crowd, odd_ones, poses, samples_of
 from master.diagnosis.world import World
 
 _FLOOR = timedelta(seconds=5)
+_YOUNG = timedelta(seconds=60)  # where one gap is known; half as long where two are, a third where three …
 _RARE = timedelta(seconds=60)  # so much longer at most is waited before a look, for the sake of rare pauses
 _TWICE = 2
 _APART = timedelta(seconds=1.5)  # between two samples that are to show whether a stack moves
@@ -85,7 +86,7 @@ def suspicion(case: CaseFile, now: datetime) -> Suspicion | None:
     if not settings.enabled:
         return None
     step_at = case.last_step_at or case.started_at
-    if settings.adaptive and case.first_step_at is not None and has_rhythm(case):
+    if settings.adaptive and case.first_step_at is not None and case.rhythm:
         limit = adaptive_deadline(case)
         if now - step_at >= limit:
             return Suspicion("rhythm", step_at, limit)
@@ -103,7 +104,8 @@ def suspicion(case: CaseFile, now: datetime) -> Suspicion | None:
 def adaptive_deadline(case: CaseFile) -> timedelta:
     """A pause that this job's rhythm seldom comes near: reason enough to look, not yet to judge."""
     rare = min(1.5 * longest_gap(case), _RARE)
-    return min(max(_FLOOR, 4 * usual_gap(case), rare), case.hang.log_timeout)
+    unknown = _YOUNG / len(case.rhythm) if case.rhythm else _YOUNG
+    return min(max(_FLOOR, unknown, 4 * usual_gap(case), rare), case.hang.log_timeout)
 
 
 def _anyone_there(case: CaseFile) -> bool:

@@ -169,6 +169,25 @@ def test_a_suspicion_asks_for_stacks_first() -> None:
     assert wanted.stacks
 
 
+def young(*gaps: float) -> Story:
+    """A job that stands in a collective since second 30, known by these gaps alone."""
+    story = steady().idle()
+    story.rhythm = gaps
+    return sampled(story, 95, rank0=ALL_REDUCE, rank1=ALL_REDUCE)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "after"), [((0.5,), 60), ((0.5, 0.6), 30), ((0.5, 7.0), 30), ((0.5,) * 4, 15)]
+)
+def test_a_job_that_made_but_few_steps_is_known_the_less(gaps: tuple[float, ...], after: int) -> None:
+    assert young(*gaps).judged(30 + after - 1) is None
+    assert young(*gaps).fault(30 + after + 1).fingerprint == "hang/everyone"
+
+
+def test_a_job_that_told_of_one_step_alone_has_the_grace_of_its_start() -> None:
+    assert young().judged(95) is None
+
+
 def test_one_look_is_not_enough() -> None:
     story = steady().idle().stacks(35.5, rank0=ALL_REDUCE, rank1=ALL_REDUCE)
     assert not isinstance(story.judged(36), Diagnosis)
