@@ -55,11 +55,10 @@ def of_strangers(sign: Sign, signs: Sequence[Sign], ends: Sequence[End], world: 
 
 def _all_live(node: str, world: World) -> bool:
     """Each of our ranks there, by its newest heartbeat: whoever was killed was somebody else. (Of logs that
-    lie on disk nobody knows; there no view has a step.)"""
+    lie on disk nobody knows.)"""
     views = [view for view in world.case.ranks if view.node == node]
-    return bool(views) and all(
-        view.step is not None and view.state not in ("gone", "Z", "X") for view in views
-    )
+    live = all(view.state not in ("gone", "Z", "X") for view in views)
+    return bool(views) and live and not world.case.after_the_fact
 
 
 def _beside(one: Sign, sign: Sign) -> bool:

@@ -1,7 +1,6 @@
 """The kit of faults on real PyTorch jobs: each is called what it is, and the harmless ones are left alone.
 
-Killed, stopped and spinning ranks, a lost GPU and a deleted pod are the demo's, by the same kit; a checkpoint
-that stalls and a network that is cut are given more time than a test has (`bench/live.py`).
+Killed, stopped and spinning ranks, a lost GPU and a deleted pod are the demo's, by the same kit.
 """
 
 import shlex
@@ -25,7 +24,8 @@ from tests.e2e.conftest import TRAIN, System, until
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 PLAIN = f"{shlex.quote(sys.executable)} {TRAIN}"
 APART = f"{shlex.quote(sys.executable)} -m master.inject.apart -- {PLAIN}"
-QUICK = "--enable-hang-detection=true --hang-detection-log-timeout-minutes=0.12"
+HANG = "--enable-hang-detection=true --hang-detection-log-timeout-minutes"
+QUICK = f"{HANG}=0.12"
 COMPILES_S = 14.0  # twice the log time-out
 PROBE = (
     "ip link add br0 type bridge && ip link add v0 type veth peer name v1 && nsenter -n/proc/self/ns/net true"
@@ -49,9 +49,9 @@ class Job:
     id: str
 
     @classmethod
-    def begun(cls, system: System, name: str, command: str = PLAIN) -> "Job":
+    def begun(cls, system: System, name: str, command: str = PLAIN, settings: str = QUICK) -> "Job":
         envs = {"DEMO_STEPS": "1000000", "DEMO_STEP_S": "0.1"}
-        return cls(system, system.train(name, f"exec {command}", envs=envs, faultToleranceArgs=QUICK))
+        return cls(system, system.train(name, f"exec {command}", envs=envs, faultToleranceArgs=settings))
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -112,14 +112,21 @@ def first_job(system: System) -> Story:
 
 
 def second_job(system: System) -> Story:
-    job = Job.begun(system, "two")
-    return {"collective_skipped": job.verdict("collective_skipped"), "events": job.end()}
+    """A stalled checkpoint has the patience of ten log time-outs; others' kernel lines come by meanwhile."""
+    job = Job.begun(system, "two", settings=f"{HANG}=0.06")
+    return {
+        "checkpoint_stalls": job.verdict("checkpoint_stalls"),
+        "collective_skipped": job.verdict("collective_skipped"), "events": job.end(),
+    }  # fmt: skip
 
 
 def job_apart(system: System) -> Story:
     """Its pods have networks of their own, but nodes, and with them kernel logs, that others use as well."""
     job = Job.begun(system, "apart", APART if HAS_NETWORKS else PLAIN)
-    return {"out_of_memory": job.verdict("out_of_memory", rank=1), "events": job.end()}
+    cut = job.verdict("network_cut") if HAS_NETWORKS else None
+    return {
+        "network_cut": cut, "out_of_memory": job.verdict("out_of_memory", rank=1), "events": job.end(),
+    }  # fmt: skip
 
 
 STORIES = {"one": first_job, "two": second_job, "apart": job_apart}
@@ -144,7 +151,9 @@ def test_what_is_harmless_is_left_alone(system: System, stories: dict[str, "Futu
     [
         ("one", "exception", 1, "fail_job"),
         ("one", "nccl_error", None, "restart_job"),  # it names its peer's node
+        ("two", "checkpoint_stalls", 0, "restart_job"),
         ("two", "collective_skipped", None, "fail_job"),  # who prints it is not the one who skipped
+        ("apart", "network_cut", None, "restart_job"),  # all wait, and nothing says for whom
         ("apart", "out_of_memory", 1, "fail_job"),
     ],
 )
@@ -153,6 +162,8 @@ def test_a_fault_is_called_what_it_is(
 ) -> None:
     lived = stories[story].result()
     event = lived[name]
+    if event is None:
+        pytest.skip("network namespaces need root, iproute2 and util-linux")
     assert (event["culprit"]["rank"], event["decision"]["action"]) == (rank, action), event
     if rank is None:
         assert event["culprit"]["node"] == (lived["peer"] if name == "nccl_error" else None)
@@ -162,8 +173,8 @@ def test_each_fault_is_told_once_and_to_its_own_job_only(stories: dict[str, "Fut
     causes = {name: [one["cause"] for one in story.result()["events"]] for name, story in stories.items()}
     assert causes == {
         "one": ["user_code_error", "network_ib"],
-        "two": ["desync"],
-        "apart": ["host_oom"],
+        "two": ["desync", "hang"],
+        "apart": ["host_oom", "hang"] if HAS_NETWORKS else ["host_oom"],
     }
 
 

@@ -1,5 +1,7 @@
 """The kernel of a shared machine tells of processes of other jobs as well."""
 
+from dataclasses import replace
+
 import pytest
 
 from agent.wire import Kind
@@ -63,6 +65,21 @@ def test_an_exception_beside_a_line_of_the_kernel(line: str, expected: str) -> N
 )
 def test_a_kill_beside_a_line_of_the_kernel(name: str, pid: int, expected: str) -> None:
     assert cause(training().kernel("node-b", 40.1, killed(name, pid)).exited(1, 40.2, signal=9)) == expected
+
+
+@pytest.mark.parametrize("name", ["java", "python3"])
+def test_a_kill_beside_ranks_that_stand_still_and_all_live_is_of_another_job(name: str) -> None:
+    """Also where one of them never told of a step."""
+    story = training().idle()
+    story.views[1] = replace(story.views[1], step=None, step_at=None)
+    assert not isinstance(diagnose(story.kernel("node-b", 41, killed(name, 77)).case(), at(60)), Diagnosis)
+
+
+def test_a_kill_beside_a_rank_that_is_gone_is_of_the_run() -> None:
+    story = training().idle().state(1, "gone").kernel("node-b", 41, killed("python3", 77))
+    found = diagnose(story.case(), at(60))
+    assert isinstance(found, Diagnosis)
+    assert found.cause == "host_oom"
 
 
 def test_a_worker_that_the_kernel_killed_is_of_the_run() -> None:
