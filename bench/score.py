@@ -14,7 +14,10 @@ from typing import Any
 from master.bundle import answer, from_document
 
 DATA = Path(__file__).parent.parent / "tests/master/data"
-DEFAULT = [DATA / f"{name}.jsonl" for name in ("training_faults", "reviewed_cases", "reviewed_cases_2")]
+DEFAULT = [
+    DATA / f"{name}.jsonl"
+    for name in ("training_faults", "reviewed_cases", "reviewed_cases_2", "reviewed_cases_3")
+]
 MARKS = ("detected", "category", "culprit", "hardware", "retryable")
 Case = dict[str, Any]
 Answer = dict[str, Any] | None  # category, rank, node, hardware, retryable; None: no fault

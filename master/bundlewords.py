@@ -69,6 +69,8 @@ _STANDS = re.compile(
 )
 _STACK = re.compile(r"py-spy: .*?: (?P<frames>.+)")
 _CUT_SHORT = re.compile(r"\s*<-\s*")
+_CONTAINER = re.compile(r"\bcontainer[ =]\"?([a-z0-9][\w.-]*)\"? (?:was )?terminated")
+_STARTED = re.compile(r"\bStarted container ([a-z0-9][\w.-]*)")
 _DONE = re.compile(r"\b(?:Job)?State=COMPLETED\b.*\bExitCode=0:0\b")
 _SCANNER = Scanner()
 
@@ -91,6 +93,8 @@ def platform_words(text: str) -> Told | None:
             if kind == "pod_not_scheduled":  # it has no node; whose the event is said to be has another pod
                 return Told("pod_not_started", {**_details(kind, text), "whole_job": True}, pod)
             return Told(kind, _details(kind, text), pod)
+    if found := _STARTED.search(text):
+        return Told("container_started", {"container": found[1]}, pod)
     if found := _EXIT.search(text):
         return Told("pod_exited", {"exit_code": int(found[1]), "signal": None}, pod)
     return _machine_words(text, pod) or (Told("pod_seen", {}, pod) if pod else None)
@@ -114,6 +118,8 @@ def _details(kind: str, text: str) -> dict[str, Any]:
         details["own_fault"] = bool(_OWN_USE.search(text)) or _used_more(text)
     if kind == "pod_deleted" and (found := _ACTOR.search(text)):
         details["by"] = next(name for name in found.groups() if name)
+    if kind == "pod_oom_killed" and (found := _CONTAINER.search(text)):
+        details["container"] = found[1]
     if kind == "pod_preempted" and _NOTICE.search(text):
         details["reason"] = "notice"
     if kind in ("pod_preempted", "pod_evicted") and _WHOLE_JOB.search(text):

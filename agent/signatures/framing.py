@@ -49,6 +49,7 @@ _LABEL = re.compile(
     r"|\[rank: (?P<lightning>\d{1,6})\]\s*"
     r"|(?:[A-Z][a-z]{2} +\d+ [\d:]{8} )[\w.-]{1,80} [\w./-]{1,60}(?:\[\d+\])?: (?!NVRM)"
     r"|[a-z][a-z0-9.-]{0,60}\d[a-z0-9.-]{0,40}(?:: | +\| )"
+    r"|(?!nvidia-)[a-z][a-z0-9]{0,30}(?:-[a-z0-9]{1,30}){1,6}(?:: | +\| )"
 )
 _CLOCK = re.compile(r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s+(?:- )?")
 _LOGFMT = re.compile(r'(?:time|ts)=\S+ level=(?P<level>\w+) (?:[\w.]+=\S+ )*?msg="(?P<said>(?:[^"\\]|\\.)*)"')
@@ -152,6 +153,7 @@ def framed(line: str) -> Framed:
             framing.rank = found[1]
     if not _nccl(framing) and not _c10(framing) and _logger(framing):
         _behind_level(framing)
+    framing.body = framing.body.lstrip()
     _unwrap(framing)
     return framing
 

@@ -159,7 +159,7 @@ LAUNCHER = (
         "python.exception",
         r"(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Exit|Iteration|Fault|"
         r"Failure|ExceptionGroup)|Exception)(?:: (?P<message>.*))?|"
-        r"(?:[a-z_]\w*\.)*(?:errors?|exceptions?)\.(?P<named>[A-Z]\w*)(?:: .*)?",
+        r"(?:[a-z_]\w*\.)*(?:errors?|exceptions?)\.(?P<named>[A-Z]\w*)(?:: [^\d\s].*)?",
         "user_code_error",
         Role.CULPRIT,
         "Python",

@@ -1,13 +1,14 @@
 """The order of judgement: root causes, then silent ranks, then what victims say, then the hang."""
 
 import signal
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from agent.signatures import Role, Trigger
 from master.casefile import CaseFile, Cause, Diagnosis, Want
-from master.diagnosis.arbitration import MACHINE, PLATFORM, Root, root_of, with_others
+from master.diagnosis.arbitration import CLOCKS_APART, MACHINE, PLATFORM, Root, root_of, with_others
 from master.diagnosis.chorus import Hearsay, hearsay, recorded
 from master.diagnosis.culprit import locate
 from master.diagnosis.exits import LAUNCHERS, End, ends, exit_signs
@@ -30,6 +31,7 @@ _FOR_THE_CHORUS = timedelta(seconds=5)
 _STUCK = timedelta(seconds=10)
 _BESIDE = timedelta(seconds=60)
 _NOTICE = timedelta(minutes=5)
+_NOTHING = timedelta(0)
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,9 @@ def diagnose(case: CaseFile, now: datetime) -> Diagnosis | Want | None:
         return None
     scene = _scene(case, world, now)
     alarming = [sign for sign in scene.signs if _counts(sign, scene)]
+    if alarming and case.after_the_fact:
+        scene = _by_one_clock(scene)
+        alarming = [sign for sign in scene.signs if _counts(sign, scene)]
     counted = {id(sign) for sign in alarming}
     root = root_of([sign for sign in scene.signs if id(sign) in counted or sign.role is not Role.CULPRIT])
     if root is not None and alarming:
@@ -78,6 +83,24 @@ def _scene(case: CaseFile, world: World, now: datetime) -> Scene:
     signs += pod_signs(case, world)
     signs = [_in_context(sign, signs) for sign in signs]
     return Scene(case, world, tuple(sorted(signs, key=lambda sign: sign.at)), tuple(found), now)
+
+
+def _by_one_clock(scene: Scene) -> Scene:
+    """Who felt an end before training's last step, and nothing after it, has a clock that is behind: what is
+    of that node happened later by the clock of whoever tells the steps."""
+    last = scene.case.last_step_at
+    if last is None:
+        return scene
+    felt: dict[str, list[datetime]] = defaultdict(list)
+    moments = [(end.node, end.at) for end in scene.ends]
+    moments += [(sign.node, sign.at) for sign in scene.signs if sign.role is Role.SYMPTOM]
+    for node, at in moments:
+        if abs(at - last) <= CLOCKS_APART:
+            felt[node].append(at)
+    behind = {node: last - min(times) for node, times in felt.items() if max(times) < last}
+    signs = [replace(sign, at=sign.at + behind.get(sign.node, _NOTHING)) for sign in scene.signs]
+    found = [replace(end, at=end.at + behind.get(end.node, _NOTHING)) for end in scene.ends]
+    return replace(scene, signs=tuple(sorted(signs, key=lambda sign: sign.at)), ends=tuple(found))
 
 
 def _in_context(sign: Sign, signs: Sequence[Sign]) -> Sign:
@@ -117,7 +140,7 @@ def _fewer(counted: Sign) -> bool:
 def _counts(sign: Sign, scene: Scene) -> bool:
     """Whether a sign is reason enough, by itself, to call a fault now."""
     case = scene.case
-    is_strange = of_strangers(sign, scene.signs, scene.ends, scene.world) or is_back(sign, scene.signs)
+    is_strange = of_strangers(sign, scene.signs, scene.ends, scene.world) or is_back(sign, scene.signs, case)
     if sign.role is Role.EVIDENCE or sign.trigger is Trigger.NEVER or is_strange:
         return False
     if sign.is_a("exit.", "pod_", "node_lost") or sign.name == CUSTOM:

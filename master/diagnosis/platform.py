@@ -51,7 +51,7 @@ def _sign(seen: Seen, world: World) -> Sign:
         pod=pod.name if pod else seen.pod,
         hardware=seen.kind in ("node_lost", "pod_devices_lost"),
         retryable=not own_fault,
-        captured={key: str(seen.data[key]) for key in ("reason", "by") if seen.data.get(key)},
+        captured={key: str(seen.data[key]) for key in ("reason", "by", "container") if seen.data.get(key)},
         **origin_of(seen),
     )
 

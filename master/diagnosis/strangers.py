@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from agent.signatures import Role
 from agent.wire import Kind
+from master.casefile import CaseFile
+from master.diagnosis.arbitration import CLOCKS_APART
 from master.diagnosis.exits import End
 from master.diagnosis.signs import Sign
 from master.diagnosis.world import World, as_int, captured_of
@@ -22,11 +24,29 @@ _DEATHS = {
 }
 
 
-def is_back(sign: Sign, signs: Sequence[Sign]) -> bool:
-    """A server that the same machine later calls well again: whoever was hurt by it tells so himself."""
-    return sign.is_a("storage.server") and any(
-        one.is_a("storage.server_back") and one.node == sign.node and one.at >= sign.at for one in signs
+# What is called well again, and by which sign.
+_BACK = {"storage.server": "storage.server_back", "link.down": "link.up"}
+
+
+def is_back(sign: Sign, signs: Sequence[Sign], case: CaseFile) -> bool:
+    """A server that the same machine later calls well again: whoever was hurt by it tells so himself. A link,
+    once all is over and nobody felt it. A container beside training that was started again: training itself
+    is not, by its pod."""
+    well = _BACK.get(sign.name)
+    if any(one.name == well and one.node == sign.node and one.at >= sign.at for one in signs):
+        return not sign.is_a("link.") or (case.after_the_fact and not _felt(sign, signs, case))
+    return "container" in sign.captured and any(
+        seen.kind == "container_started"
+        and (seen.node, seen.data.get("container")) == (sign.node, sign.captured["container"])
+        and seen.at >= sign.at
+        for seen in case.seen
     )
+
+
+def _felt(sign: Sign, signs: Sequence[Sign], case: CaseFile) -> bool:
+    felt = [one.at for one in signs if one.role is Role.SYMPTOM]
+    felt += [seen.at for seen in case.seen if seen.kind in ("heartbeat_missing", "no_progress")]
+    return any(abs(at - sign.at) <= CLOCKS_APART for at in felt)
 
 
 def of_strangers(sign: Sign, signs: Sequence[Sign], ends: Sequence[End], world: World) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from bench.score import Case, load, mark, ours
 
 DATA = Path(__file__).parent / "data"
-NAMES = ("training_faults", "reviewed_cases", "reviewed_cases_2")
+NAMES = ("training_faults", "reviewed_cases", "reviewed_cases_2", "reviewed_cases_3")
 CASES = [case for name in NAMES for case in load(DATA / f"{name}.jsonl")]
 Entry = dict[str, Any]
 
@@ -53,7 +53,7 @@ def marked(variants: list[Case]) -> tuple[float, int, int]:
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES.keys())
 def test_what_collectors_write_before_a_line(frame: Callable[[Entry], str]) -> None:
     share, wolf, wrong = marked([framed(case, frame) for case in CASES])
-    assert share >= 0.98
+    assert share >= 0.99
     assert (wolf, wrong) == (0, 0)
 
 
@@ -62,5 +62,5 @@ def test_a_node_whose_clock_is_off(seconds: int, which: int) -> None:
     many = [case for case in CASES if len(case["world"]["nodes"]) > 1]
     told = [skewed(case, case["world"]["nodes"][which]["name"], seconds) for case in many]
     share, wolf, wrong = marked(told)
-    assert share >= 0.95
-    assert (wolf <= 3, wrong <= 2) == (True, True)
+    assert share >= 0.98
+    assert (wolf <= 2, wrong <= 1) == (True, True)
