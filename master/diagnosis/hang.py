@@ -4,7 +4,7 @@ RECOVERY.md tells a hang from a long phase: what moves (a stack, bytes) is alive
 the sooner the surer it is (master/diagnosis/patience.py).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from master.casefile import CaseFile, Culprit, Seen, Want
@@ -48,10 +48,11 @@ class Hang:
 
 def hang(case: CaseFile, world: World, now: datetime) -> Hang | Want | None:
     """A hang, what is still wanted to tell, or nothing."""
+    case, over = _without_the_dead(case)
     doubt = suspicion(case, now)
     if doubt is None or not _anyone_there(case):
         return None
-    samples = samples_of(case, doubt.since)
+    samples = {rank: kept for rank, kept in samples_of(case, doubt.since).items() if rank not in over}
     stood = poses(samples)
     want = Want(True, f"no progress for {_seconds(now - doubt.since)} s")
     overdue = _overdue(case, samples, stood, doubt, now)
@@ -110,6 +111,17 @@ def adaptive_deadline(case: CaseFile) -> timedelta:
 
 def _anyone_there(case: CaseFile) -> bool:
     return any(view.state != "gone" for view in case.ranks)
+
+
+def _without_the_dead(case: CaseFile) -> tuple[CaseFile, set[int]]:
+    """Whoever is over shows nothing any more: its last heartbeat and its last stack were of another time."""
+    over = {view.rank for view in case.ranks if view.state == "gone"}
+    over |= {rank for pod in case.pods if not pod.alive for rank in pod.ranks}
+    views = (
+        replace(view, state="gone", cpu_moved=False, io_moved=False) if view.rank in over else view
+        for view in case.ranks
+    )
+    return replace(case, ranks=tuple(views)), over
 
 
 def _overdue(

@@ -299,6 +299,17 @@ def test_a_pod_that_ended_well_while_the_others_wait_is_named() -> None:
     assert "rank 1 has ended well" in found.evidence[0].text
 
 
+@pytest.mark.parametrize("state", ["gone", "R"], ids=["gone", "by its last heartbeat at work"])
+def test_a_pod_that_was_looked_at_before_it_ended_is_no_life(state: str) -> None:
+    """Its last stacks moved, and so did the bytes of its last heartbeat."""
+    story = steady(pods=3).idle().state(1, state, cpu=True, io=True)
+    for n in range(8):
+        story.stacks(31.5 + n / 2, rank1=(f"forward (model.py:{n})", "main (train.py:30)"))
+    story.exited(1, 36, code=0).pod_exited(1, 36.2, 0)
+    found = sampled(story, 58, rank0=ALL_REDUCE, rank2=ALL_REDUCE).fault(58)
+    assert (found.culprit.rank, found.fingerprint) == (1, "hang/left")
+
+
 def test_a_pod_that_ended_while_the_last_one_evaluates_is_no_hang() -> None:
     story = (
         steady()
