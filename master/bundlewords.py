@@ -28,9 +28,9 @@ _PLATFORM = {
     "pod_not_scheduled": r"FailedScheduling|\bUnschedulable\b",
     "pod_preempted": (
         r"\bpreempt(?:ed|ing|ion)?\b|Spot ?Interruption|Spot ITN|"
-        r"instance (?:will be|is being) (?:interrupted|reclaimed)"
+        r"instance (?:will be|is being) (?:interrupted|reclaimed)|TERMINATE_ON_HOST_MAINTENANCE"
     ),
-    "pod_evicted": r"\bEvict(?:ed|ing|ion)\b|low on resource:|TaintManagerEviction",
+    "pod_evicted": r"\bEvict(?:ed|ing|ion)\b|low on resource:|TaintManagerEviction|imminent node shutdown",
     "pod_oom_killed": r"OOMKilled",
     "node_lost": (
         r"Ready=(?:Unknown|False)|NodeNotReady|NodeStatusUnknown|Kubelet stopped posting|"
@@ -41,9 +41,11 @@ _PLATFORM = {
         r"UnexpectedAdmissionError.*(?:healthy devices|devices unavailable)|cannot allocate unhealthy devices"
     ),
     "pod_not_started": (
-        r"ImagePullBackOff|ErrImagePull|FailedMount|CreateContainer(?:Config)?Error|"
+        r"ImagePullBackOff|ErrImagePull|Failed to pull image|FailedMount|FailedAttachVolume|"
+        r"FailedCreatePodSandBox|CreateContainer(?:Config)?Error|"
         r"InvalidImageName|status=Pending|StartError|UnexpectedAdmissionError"
     ),
+    "pod_deadline": r"DeadlineExceeded\b.*longer than|longer than .*\bDeadlineExceeded\b",
     "node_ready": r"\bReady=True\b",
     "pod_deleted": r"verb=delete\b|\bdeleted?\b.*\bpods?\b|\bpods?\b.*\b(?:was )?deleted\b",
 }

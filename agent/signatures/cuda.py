@@ -41,8 +41,8 @@ CUDA = (
     ),
     Signature(
         "cuda.gpu_lost",
-        r"(?:CUDA [Ee]rror: |Unable to determine the device handle for GPU ?\S*: )?"
-        r"GPU (?:has fallen off the bus|is lost).*",
+        r"(?:CUDA [Ee]rror: )?GPU (?:has fallen off the bus|is lost).*|"
+        r"Unable to determine the device handle for (?:GPU|gpu) ?\S*: (?:GPU is lost|Unknown Error).*",
         "gpu_hardware",
         Role.CULPRIT,
         "nvidia-smi, NVML_ERROR_GPU_IS_LOST",
@@ -51,12 +51,14 @@ CUDA = (
     ),
     Signature(
         "cuda.oom",
-        r"(?:CUDA|HIP) out of memory\..*|.*(?:CUDA|HIP) (?:driver )?[Ee]rror: out of memory.*|"
+        r"(?:CUDA|HIP|NPU|XPU|HPU|MLU|MUSA|MPS)(?: backend)? out of memory\b.*|"
+        r".*(?:CUDA|HIP) (?:driver )?[Ee]rror: out of memory.*|"
         r".*CUDA_ERROR_OUT_OF_MEMORY.*|(?:[\w.]+\.)?OutOfMemoryError: .*|"
-        r"No executable batch size found.*",
+        r"No executable batch size found.*|.*RESOURCE_EXHAUSTED: Out of memory.*|"
+        r".*PT_DEVMEM Allocation failed.*",
         "cuda_oom",
         Role.CULPRIT,
-        "ml-eng; FunASR 2006; accelerate/utils/memory.py",
+        "ml-eng; FunASR 2006; accelerate/utils/memory.py; XLA; Gaudi",
         retryable=False,
     ),
     Signature(
@@ -78,7 +80,10 @@ CUDA = (
     Signature(
         "cuda.env",
         r"CUDA [Ee]rror: (?:no kernel image is available|invalid device function|PTX).*|"
-        r".*(?:CUDA driver version is insufficient|NVIDIA driver on your system is too old).*",
+        r".*(?:CUDA driver version is insufficient|NVIDIA driver on your system is too old|"
+        r"forward compatibility was attempted|unsupported display driver / cuda driver|"
+        r"is not compatible with the current PyTorch installation|"
+        r"detected CUDA version .* mismatches|compiled with different CUDA major versions).*",
         "env_mismatch",
         Role.CULPRIT,
         "common knowledge",
@@ -131,6 +136,16 @@ CUDA = (
         isolate=Isolate.ALWAYS,
     ),
     Signature(
+        "cuda.driver",
+        r".*(?:NVIDIA-SMI has failed because it couldn't communicate|"
+        r"Failed to initialize NVML: (?:Driver/library version mismatch|Driver Not Loaded)).*",
+        "container_gpu_lost",
+        Role.CULPRIT,
+        "nvidia-smi: the node's driver is away or was changed under it",
+        hardware=True,
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
         "cuda.container",
         r".*(?:Failed to initialize NVML: (?:Unknown Error|Insufficient Permissions)|"
         r"NVMLError_Unknown: Unknown Error).*",
@@ -151,7 +166,8 @@ CUDA = (
     Signature(
         "cuda.no_device",
         r"(?:CUDA [Ee]rror: no CUDA-capable device is detected|No CUDA GPUs are available|"
-        r"Found no NVIDIA driver).*",
+        r"Found no NVIDIA driver|ProcessGroupNCCL is only supported with GPUs, no GPUs found).*|"
+        r"No devices were found",
         "container_gpu_lost",
         Role.CULPRIT,
         "hf_hub 4134, LlamaFactory 8968",
@@ -160,7 +176,7 @@ CUDA = (
     ),
     Signature(
         "cuda.busy",
-        r".*CUDA-capable device\(s\) is/are busy or unavailable.*",
+        r".*CUDA-capable device(?:\(s\) is/are|s are) busy or unavailable.*",
         "container_gpu_lost",
         Role.CULPRIT,
         "nvrx 18: a leftover process holds the device",

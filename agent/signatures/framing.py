@@ -23,7 +23,7 @@ _NCCL = re.compile(
 )
 # `[E901 05:20:03.445 ProcessGroupNCCL.cpp:684] `, older `[E ProcessGroupNCCL.cpp:414] `; in exceptions too.
 _C10 = re.compile(
-    r"\[(?P<level>[IWEF])\d{0,8}\s?[\d:. ]{0,40}(?P<file>[\w.]{1,80}\.(?:cpp|hpp|cu|h)):\d+\]\s*"
+    r"\[(?P<level>[IWEF])\d{0,8}\s?[\d:. ]{0,40}(?P<file>[A-Za-z_][\w.]{0,80}\.(?:cpp|hpp|cu|h)):\d+\]\s*"
 )
 _GROUP = re.compile(r"\[(?:PG [^\]]*?Rank (\d+)|Rank (\d+)|PG[^\]]*|c10d)\]:?\s*")
 # `E1129 15:58:00.825000 19613 torch/…/api.py:1002] `; `WARNING:torch.distributed.elastic.…:`.

@@ -74,7 +74,13 @@ KERNEL = (
         "nvswitch.nonfatal", r"nvidia-nvswitch\d+: SXid .*(?i:non-?fatal).*", "nvlink_fabric", "gpud sxid"
     ),
     _hard("nvswitch.fatal", r"nvidia-nvswitch\d+: SXid .*\bFatal\b.*", "nvlink_fabric", "gpud sxid"),
-    _soft("pcie.fatal", r".*AER: Uncorrect\w+ \(Fatal\).*", "gpu_hardware", "common knowledge"),
+    _soft(
+        "pcie.fatal",
+        r".*AER: Uncorrect\w+ \(Fatal\).*|"
+        r"pcieport .*(?:DPC: containment event|pciehp: .*(?:Link Down|Card not present)).*",
+        "gpu_hardware",
+        "Linux: drivers/pci: aer.c, dpc.c, pciehp",
+    ),
     # It floods restricted functions and means nothing.
     Signature("nic.noise", r".*mlx5_cmd_(?:out_err|check).*", "", Role.BENIGN, "gpud", kernel=True),
     _hard(
@@ -85,9 +91,11 @@ KERNEL = (
     ),
     _soft(
         "nic.health",
-        r"mlx5_core (?P<device>\S+?):? .*(?:health compromised|device's health|fatal error).*",
+        r"mlx5_core (?P<device>\S+?):? .*(?:health compromised|device's health|fatal error|"
+        r"health recovery flow (?:aborted|failed)|internal error state|Cable unplugged|"
+        r"timeout\. Will cause a leak).*",
         "network_ib",
-        "common knowledge",
+        "Linux: mlx5 health.c, cmd.c",
     ),
     # InfiniBand and RoCE ports; a plain Ethernet port (`eth0`, `ens5`) is no training network by itself.
     _soft(
@@ -126,20 +134,34 @@ KERNEL = (
     _soft(
         "disk.error",
         r".*(?:blk_update_request: (?:critical \w+|I/O) error|I/O error, dev \w+|nvme nvme\d+: .*timeout|"
+        r"nvme nvme\d+: (?:controller is down|Removing after probe failure)|Buffer I/O error on dev|"
         r"EXT4-fs error|XFS .*(?:I/O error|Shutting down)|Remounting filesystem read-only).*",
         "storage_error",
         "GCM io-errors",
     ),
     Signature(
         "storage.server",
-        r".*(?:LustreError: |nfs: server \S+ not responding).*",
+        r".*(?:LustreError: |Lustre: .* was lost; in progress|nfs: server \S+ not responding|"
+        r"ceph: mds\d+ hung|VFS: \S+ has not responded in).*",
         "storage_error",
         Role.CULPRIT,
         "common knowledge",
         kernel=True,
     ),
-    _aside("storage.server_back", r".*nfs: server \S+ OK.*", "", "common knowledge"),
+    _aside(
+        "storage.server_back",
+        r".*(?:nfs: server \S+ OK|Lustre: .*Connection restored|ceph: mds\d+ came back).*",
+        "",
+        "common knowledge",
+    ),
     _hard("kernel.panic", r"Kernel panic.*", "node_down", "gpud os kmsg_matcher"),
+    _soft(
+        "kernel.oops",
+        r".*(?:event severity: fatal|BUG: unable to handle|detected hard LOCKUP|"
+        r"general protection fault.* \[#\d+\]).*",
+        "node_down",
+        "Linux: APEI, oops, NMI watchdog",
+    ),
     _soft(
         "memory.machine_check",
         r".*(?:mce: \[Hardware Error\]|EDAC .*\bUE\b).*",

@@ -130,11 +130,21 @@ LAUNCHER = (
         r"google\.(?:api_core|cloud)\.exceptions\.(?:ServiceUnavailable|TooManyRequests|InternalServerError|"
         r"GatewayTimeout|DeadlineExceeded|RetryError|BadGateway)\b.*|"
         r"azure\.core\.exceptions\.Service(?:Request|Response)(?:Timeout)?Error\b.*|"
-        r"oss2\.exceptions\.(?:RequestError|ServerError)\b.*|"
+        r"oss2\.exceptions\.(?:RequestError|ServerError)\b.*|fsspec\.exceptions\.FSTimeoutError.*|"
         r"OSError: \[Errno 16\] Please reduce your request rate.*",
         "storage_error",
         Role.CULPRIT,
         "the SDKs' own words for a store that is busy or away, once their retries are over",
+        levels="EF",
+    ),
+    Signature(
+        "net.outside",
+        r"(?:requests|urllib3|httpx|httpcore|aiohttp)\.[\w.]*(?:(?:Connect|Connection|Read|Write|Pool)\w*|"
+        r"MaxRetry|NewConnection|Proxy|SSL|ServerDisconnected|ChunkedEncoding)(?:Error|Timeout)\b.*|"
+        r"(?:requests|httpx|huggingface_hub|urllib)\.[\w.]*HTTP\w*Error: (?:HTTP Error )?(?:429|5\d\d)\b.*",
+        "network_tcp",
+        Role.CULPRIT,
+        "the words of HTTP clients: what they lost is outside of the job",
         levels="EF",
     ),
     Signature(
@@ -157,9 +167,10 @@ LAUNCHER = (
     ),
     Signature(
         "python.exception",
-        r"(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Exit|Iteration|Fault|"
-        r"Failure|ExceptionGroup)|Exception)(?:: (?P<message>.*))?|"
-        r"(?:[a-z_]\w*\.)*(?:errors?|exceptions?)\.(?P<named>[A-Z]\w*)(?:: [^\d\s].*)?",
+        # no shorter words: `iteration` and `default` stand in every line of some logs
+        r"(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Failure|ExceptionGroup)|Exception|"
+        r"SystemExit|GeneratorExit|StopIteration|StopAsyncIteration)(?:: (?P<message>.*))?|"
+        r"(?:[a-z_]\w*\.)*(?:error|errors|exception|exceptions|exc)\.(?P<named>[A-Z]\w*)(?:: [^\d\s].*)?",
         "user_code_error",
         Role.CULPRIT,
         "Python",

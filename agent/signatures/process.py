@@ -48,7 +48,7 @@ PROCESS = (
     ),
     Signature(
         "storage.full",
-        r".*(?:\[Errno 28\]|No space left on device|\[Errno 122\]|Disk quota exceeded).*",
+        r".*(?:\[Errno (?:28|122)\]|No space left on device|Disk quota exceeded|database or disk is full).*",
         "storage_error",
         Role.CULPRIT,
         "ronin 51",
@@ -57,7 +57,7 @@ PROCESS = (
     ),
     Signature(
         "storage.transient",
-        r".*(?:\[Errno (?:5|107|108|110|116|121)\]|Stale file handle|"
+        r".*(?:\[Errno (?:5|70|107|108|110|112|116|121)\]|Stale file handle|"
         r"Cannot send after transport endpoint shutdown|"
         r"Transport endpoint is not connected|Input/output error|Remote I/O error).*",
         "storage_error",
@@ -82,16 +82,19 @@ PROCESS = (
     ),
     Signature(
         "checkpoint.torn",
-        r".*PytorchStreamReader failed.*|EOFError: Ran out of input.*|(?:[\w.]+\.)?UnpicklingError.*",
+        r".*PytorchStreamReader failed.*|EOFError: Ran out of input.*|(?:[\w.]+\.)?UnpicklingError.*|"
+        r"(?:[\w.]+\.)?(?:SafetensorError: Error while deserializing|BadZipFile|"
+        r"ReadError: unexpected end of data).*|.*unexpected EOF, expected \d+ more bytes.*|"
+        r".*Unable to (?:synchronously )?open file \(.*(?:signature not found|truncated file).*",
         "storage_error",
         Role.CULPRIT,
-        "a checkpoint cut short by an earlier crash",
+        "a checkpoint or a part of the data cut short by an earlier crash",
         retryable=False,
     ),
     Signature(
         "memory.host",
-        r"(?:[\w.]+\.)?MemoryError\b.*|(?:.*Error: )?.*(?:\[Errno 12\]|Cannot allocate memory|"
-        r"DefaultCPUAllocator: can't allocate memory).*",
+        r"(?:[\w.]+\.)?(?:_ArrayMemoryError|MemoryError)\b.*|"
+        r".*(?:\[Errno 12\]|Cannot allocate memory|DefaultCPUAllocator: can't allocate memory).*",
         "host_oom",
         Role.CULPRIT,
         "common knowledge",
@@ -104,6 +107,15 @@ PROCESS = (
         "segfault",
         Role.CULPRIT,
         "torch elastic errors",
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
+        "crash.heap",
+        r"(?:\S+: )?(?:double free or corruption|(?:free|malloc|realloc|munmap_chunk)\(\): [a-z]|"
+        r"corrupted (?:size|double-linked)|\*\*\* stack smashing detected|malloc\.c:\d+: ).*",
+        "segfault",
+        Role.CULPRIT,
+        "glibc ends a process whose memory is overwritten",
         isolate=Isolate.HOST_EVIDENCE,
     ),
     Signature(
@@ -123,7 +135,8 @@ PROCESS = (
     ),
     Signature(
         "env.library",
-        r".*(?:undefined symbol: |version `[\w.]+' not found|cannot open shared object file).*",
+        r".*(?:undefined symbol: |version `[\w.]+' not found|cannot open shared object file|"
+        r"exec format error).*",
         "env_mismatch",
         Role.CULPRIT,
         "common knowledge",

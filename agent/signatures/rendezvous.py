@@ -8,7 +8,7 @@ _GLOO = r"\[(?:enforce fail at )?\S*gloo/\S*\] "
 RENDEZVOUS = (
     Signature(
         "c10d.port_taken",
-        r".*(?:failed to listen on any local network address|EADDRINUSE).*",
+        r".*(?:server socket has failed to (?:listen|bind)|EADDRINUSE|\[Errno 98\]).*",
         "rendezvous_failure",
         Role.CULPRIT,
         "vllm 39015: an earlier start has not ended",
@@ -31,7 +31,7 @@ RENDEZVOUS = (
     Signature(
         "c10d.rendezvous_unresolved",
         r".*(?:cannot be retrieved \(gai error|Temporary failure in name resolution|"
-        r"Name or service not known).*",
+        r"Name or service not known|hostname of the rendezvous endpoint .* must resolve).*",
         "rendezvous_failure",
         Role.SYMPTOM,
         "torch socket.cpp; getaddrinfo",

@@ -5,7 +5,7 @@ from agent.signatures.model import Isolate, Role, Signature, Trigger
 WATCHDOG = (
     Signature(
         "c10d.watchdog_timeout",
-        r".*Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
+        r".*(?:Watchdog caught collective operation timeout: |Collective )WorkNCCL\(SeqNum=(?P<seq>\d+), "
         r"OpType=(?P<op>\w+)(?:, NumelIn=(?P<numel>\d+))?.*",
         "nccl_timeout",
         Role.SYMPTOM,

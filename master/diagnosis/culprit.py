@@ -193,7 +193,8 @@ def _of_writers(root: Root, world: World) -> Culprit:
 
 
 def _did_all(ranks: Set[int], root: Root, world: World) -> bool:
-    return root.cause in _OF_EVERYBODY and not root.hardware and ranks == world.ranks and len(ranks) > 1
+    by_cause = root.cause in _OF_EVERYBODY or root.lead.is_a("net.outside")
+    return by_cause and not root.hardware and ranks == world.ranks and len(ranks) > 1
 
 
 def _nodes(signs: Iterable[Sign]) -> set[str]:

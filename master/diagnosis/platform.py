@@ -9,6 +9,7 @@ _MEANING = {
     "pod_deleted": Cause.POD_DELETED,
     "pod_vanished": Cause.POD_DELETED,
     "pod_stopped": Cause.EXTERNAL_STOP,
+    "pod_deadline": Cause.EXTERNAL_STOP,
     "pod_evicted": Cause.POD_EVICTED,
     "pod_preempted": Cause.PREEMPTED,
     "pod_oom_killed": Cause.HOST_OOM,

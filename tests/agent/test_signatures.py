@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.signatures import SIGNATURES, Role, Scanner, check_pattern, signature
+from agent.signatures import scanner as scanning
 from master.casefile import Cause
 from master.diagnosis.world import as_int
 
@@ -172,6 +173,7 @@ def test_ordinary_lines_cost_microseconds() -> None:
         "[rank0]: step 9118 | loss 2.3100 | lr 1.2e-4 | 2716 tok/s | elapsed time per iteration (ms): 4037.0"
     )
     SCANNER.scan(line)
+    assert [scanning._suspects(line, source) for source in ("log", "kernel")] == [[], []]
     began = time.perf_counter()
     for _ in range(2000):
         SCANNER.scan(line)
