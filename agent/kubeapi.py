@@ -126,7 +126,11 @@ class Api:
 
     def _ask(self, what: Collection, asked: Mapping[str, str], watch_s: int = 0) -> http.client.HTTPResponse:
         token, context = self._credentials()
-        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        headers = {
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/json",
+            "User-Agent": "faultcast",
+        }
         target = f"{what.path}?{urlencode({'fieldSelector': what.selector, **asked})}"
         host, port = self._cluster.host, self._cluster.port
         self._connection = http.client.HTTPSConnection(host, port, timeout=_CONNECT_S, context=context)
@@ -154,12 +158,15 @@ class Api:
         account = self._cluster.account
         try:
             token = (account / "token").read_text(encoding="ascii").strip()
-            return token, ssl.create_default_context(cafile=account / "ca.crt")
+            context = ssl.create_default_context(cafile=account / "ca.crt")
         except (OSError, ValueError) as error:
             raise UnavailableError(
                 f"the service account in {account} cannot be read ({_said(error)}): "
                 "give the pod one, and leave automountServiceAccountToken on"
             ) from None
+        # Python 3.13 wants extensions that clusters' authorities lack (kubernetes-client/python, issue 2394).
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        return token, context
 
     def _whole(self, response: http.client.HTTPResponse) -> bytes:
         """All of an answer that may neither be endless nor take for ever."""

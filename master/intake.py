@@ -109,8 +109,8 @@ def _from_node(session: Session, name: str, report: ReportBody, now: datetime) -
     times = _Times(report.sent_at, now)
     keep(session, Origin(Source.NODE, name), times.of(lines), now)
     _tell_conditions(session, node, report, times)
-    is_evidence = _tell_kubernetes(session, node, report, now)
-    return Taken(answer, is_urgent=bool(lines) or is_evidence)
+    kept = _tell_kubernetes(session, node, report, now)
+    return Taken(answer, is_urgent=bool(lines) or kept.is_evidence)
 
 
 def _tell_conditions(session: Session, node: Node, report: ReportBody, times: "_Times") -> None:
@@ -124,20 +124,16 @@ def _tell_conditions(session: Session, node: Node, report: ReportBody, times: "_
         nodesignals.stand(session, node.pool, node.name, standing, times.now)
 
 
-def _tell_kubernetes(session: Session, node: Node, report: ReportBody, now: datetime) -> bool:
-    """What the API server says of the node; whether that is evidence. Its times tell repeats, and stay."""
+def _tell_kubernetes(session: Session, node: Node, report: ReportBody, now: datetime) -> nodesignals.Kept:
+    """What the API server says of the node. Repeats are told by its times: they stay as they are."""
     told = [one.data.kubernetes for one in report.observations if isinstance(one, SawHeartbeat)]
     words = [one for one in told if one is not None]
-    kept = nodesignals.keep(
-        session, of_events(node.pool, node.name, [event for one in words for event in one.events]), now
-    )
-    is_evidence = kept.is_evidence
+    signals = of_events(node.pool, node.name, [event for one in words for event in one.events])
     news = [one.conditions for one in words if one.conditions is not None]
     if news:
-        trouble = of_conditions(node.pool, node.name, news[-1])
-        stands = nodesignals.stand_in_kubernetes(session, node.pool, node.name, trouble, now)
-        is_evidence = is_evidence or stands.is_evidence
-    return is_evidence
+        signals += of_conditions(node.pool, node.name, news[-1])
+        signals += nodesignals.ended_conditions(session, node.pool, node.name, signals, now=now)
+    return nodesignals.keep(session, signals, now)
 
 
 def _foreign(n: int, name: str, message: str) -> Problem:

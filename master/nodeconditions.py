@@ -11,7 +11,6 @@ Where the names are from: kubernetes/node-problem-detector (config/kernel-monito
 import re
 from collections.abc import Iterable
 
-from agent.signatures import signature
 from master.nodesignals import CONDITION, FIRING, KUBERNETES, Signal
 from master.reports import NodeCondition, NodeEvent
 
@@ -75,12 +74,7 @@ def _of_condition(pool: str, node: str, one: NodeCondition) -> Signal:
 
 
 def _codes(one: NodeCondition | NodeEvent) -> dict[str, str]:
-    """The Xid that it names in its sender's own form, as `nodesignals` reads it.
-
-    Of several the first that is a fault of the hardware.
-    """
-    found = [
-        code for text in (one.reason, one.message) for pattern in _CODES for code in pattern.findall(text)
-    ]
-    hard = [code for code in found if (known := signature(f"xid.{code}")) is not None and known.hardware]
-    return {"xid": (hard or found)[0]} if found else {}
+    """The Xids that it names in its sender's own form, as `nodesignals` reads them."""
+    told = "\n".join((one.reason, one.message))
+    found = dict.fromkeys(code for pattern in _CODES for code in pattern.findall(told))
+    return {"xid": ",".join(found)} if found else {}

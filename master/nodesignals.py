@@ -22,6 +22,7 @@ FIRING, RESOLVED = "firing", "resolved"
 STALE = timedelta(days=1)  # one that is not repeated any more was forgotten by its sender
 KEPT = timedelta(days=30)
 SHOWN = 20  # of each node
+ROWS_KEPT = 300  # of each node whose agent speaks
 IN_ONE = 500  # names or keys in one statement
 MAX_TEXT = 2000
 AGENT, KUBERNETES = "agent", "kubernetes"  # as a signal's source: the node's own agent, the API server
@@ -30,6 +31,7 @@ CONDITION = "condition/"  # how the key of a condition of Kubernetes' begins
 AHEAD, BEHIND = timedelta(seconds=5), timedelta(seconds=30)
 _XID_LABELS = ("xid", "xid_code", "err_code")
 _XID_IN_TEXT = re.compile(r"\bXid(?:\s+(?:errors?|code))?\s*[:=#(]?\s*(\d{1,3})\b", re.IGNORECASE)
+_CODE = re.compile(r"[0-9]{1,4}")
 _SCANNER = Scanner()
 
 
@@ -77,9 +79,9 @@ def keep(session: Session, signals: Sequence[Signal], now: datetime) -> Kept:
     for one in sorted(signals, key=lambda one: (one.pool, one.source, one.key)):
         _keep(session, one, now, kept)
     if kept.new:
-        session.execute(
-            delete(NodeSignal).where(NodeSignal.status == RESOLVED, NodeSignal.last_at < now - KEPT)
-        )
+        session.execute(delete(NodeSignal).where(NodeSignal.last_at < now - KEPT))
+        for node in {one.node for one in signals if one.source in {AGENT, KUBERNETES}}:
+            _forget_old(session, node)
     return kept
 
 
@@ -102,16 +104,12 @@ def stand(session: Session, pool: str, node: str, conditions: Sequence[Condition
     return keep(session, [*signals, *_ended(known, signals, now)], now)
 
 
-def stand_in_kubernetes(
-    session: Session, pool: str, node: str, signals: Sequence[Signal], now: datetime
-) -> Kept:
-    """All conditions by which Kubernetes tells a trouble of the node; what was one before is over.
-
-    Events stay: nothing tells their end (master/nodeconditions.py).
-    """
+def ended_conditions(
+    session: Session, pool: str, node: str, standing: Sequence[Signal], *, now: datetime
+) -> list[Signal]:
+    """The ends of Kubernetes' conditions that name no trouble any more. Nothing tells an event's end."""
     known = _firing(session, pool, node, KUBERNETES)
-    conditions = {key: row for key, row in known.items() if key.startswith(CONDITION)}
-    return keep(session, [*signals, *_ended(conditions, signals, now)], now)
+    return _ended({key: row for key, row in known.items() if key.startswith(CONDITION)}, standing, now)
 
 
 def clock_conditions(skew: timedelta) -> list[Condition]:
@@ -144,25 +142,35 @@ def _keep(session: Session, one: Signal, now: datetime, kept: Kept) -> None:
         fresh = {"id": new_id("sig", now), "pool": one.pool, "source": one.source, "key": one.key, **values}
         if insert_new(session, NodeSignal, fresh):
             kept.new += 1
-            kept.is_evidence = _bear_witness(session, one, one.starts_at, now) or kept.is_evidence
+            kept.is_evidence |= _bear_witness(session, one, _faults_in(one), at=one.starts_at, now=now)
             return
     row = session.scalars(select(NodeSignal).where(*which).with_for_update()).first()
     if row is None or (one.status == RESOLVED and row.status == RESOLVED):
         kept.not_open += 1
         return
-    begins = one.status == FIRING and (row.status == RESOLVED or row.starts_at < one.starts_at)
-    is_other = one.status == FIRING and not begins and _named_in(row) != _named_in(one)
-    if one.status == FIRING and not begins:
-        del values["starts_at"]
-    for name, value in values.items():
-        setattr(row, name, value)
     if one.status == RESOLVED:
         kept.resolved += 1
+        _change(row, values)
         return
+    begins = row.status == RESOLVED or row.starts_at < one.starts_at
+    # What goes on may come to tell of another fault: that one begins now.
+    known = {} if begins else _faults_in(row)
+    new = {name: data for name, data in _faults_in(one).items() if name not in known}
+    _change(row, values if begins else values | {"starts_at": row.starts_at})
     kept.new, kept.repeated = kept.new + begins, kept.repeated + (not begins)
-    if begins or is_other:  # what goes on may come to tell of another fault
-        at = one.starts_at if begins else now
-        kept.is_evidence = _bear_witness(session, one, at, now) or kept.is_evidence
+    kept.is_evidence |= _bear_witness(session, one, new, at=one.starts_at if begins else now, now=now)
+
+
+def _change(row: NodeSignal, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(row, name, value)
+
+
+def _forget_old(session: Session, node: str) -> None:
+    """No agent fills the database by making names up."""
+    rows = select(NodeSignal.id).where(NodeSignal.node == node).order_by(NodeSignal.last_at.desc())
+    old = session.scalars(rows.offset(ROWS_KEPT)).all()
+    session.execute(delete(NodeSignal).where(NodeSignal.id.in_(old)))
 
 
 def _firing(session: Session, pool: str, node: str, source: str) -> dict[str, NodeSignal]:
@@ -189,40 +197,44 @@ def _over(row: NodeSignal, now: datetime) -> Signal:
     )  # fmt: skip
 
 
-def _bear_witness(session: Session, one: Signal, at: datetime, now: datetime) -> bool:
-    """A signal that names a fault as the kernel does is evidence like the kernel's own line.
-
-    That a node is "not ready" is none: its pods may well go on, and if they do not, their silence tells.
-    """
-    data = None if one.source == AGENT else _fault_in(one)
-    if data is None:
-        return False
+def _bear_witness(
+    session: Session, one: Signal, faults: Mapping[str, dict[str, Any]], *, at: datetime, now: datetime
+) -> bool:
+    """A fault that a signal names as the kernel does is evidence like the kernel's own line."""
     witness = Source.RUNTIME if one.source == KUBERNETES else Source.INGEST
-    keep_word(session, Origin(witness, one.node), Kind.KERNEL_LINE, min(at, now), data=data, now=now)
-    return True
+    for data in faults.values():
+        keep_word(session, Origin(witness, one.node), Kind.KERNEL_LINE, min(at, now), data=data, now=now)
+    return bool(faults)
 
 
-def _named_in(one: Signal | NodeSignal) -> str | None:
-    """The signature of the fault."""
-    return data["signature"] if (data := _fault_in(one)) else None
+def _faults_in(one: Signal | NodeSignal) -> dict[str, dict[str, Any]]:
+    """By signature: the hardware's faults in its lines, the Xids of its labels, or else the one of its text.
 
-
-def _fault_in(one: Signal | NodeSignal) -> dict[str, Any] | None:
+    What a node's own agent says stands is for people. That a node is "not ready" is no fault: its pods may
+    well go on, and if they do not, their silence tells.
+    """
+    if one.source == AGENT:
+        return {}
+    found: dict[str, dict[str, Any]] = {}
     for line in one.text[:MAX_TEXT].splitlines():
         match = _SCANNER.scan(line, "kernel")
         if match is not None and (known := signature(match.signature)) is not None and known.hardware:
-            return {"signature": match.signature, "line": match.line, "captured": dict(match.captured)}
-    code = _xid_of(one)
-    if code is None or signature(f"xid.{code}") is None:
-        return None
+            data = {"signature": match.signature, "line": match.line, "captured": dict(match.captured)}
+            found.setdefault(match.signature, data)
+    codes = _codes_in(one.labels) or ([] if found else _XID_IN_TEXT.findall(one.text)[:1])
     device = one.labels.get("gpu") or one.labels.get("device") or ""
-    line = f"{one.name}: Xid {code}" + (f", GPU {device}" if device else "")
-    return {"signature": f"xid.{code}", "line": line, "captured": {"device": device} if device else {}}
+    for code in codes:
+        if (name := f"xid.{int(code)}") not in found and signature(name) is not None:
+            line = f"{one.name}: Xid {int(code)}" + (f", GPU {device}" if device else "")
+            captured = {"device": device} if device else {}
+            found[name] = {"signature": name, "line": line, "captured": captured}
+    return found
 
 
-def _xid_of(one: Signal | NodeSignal) -> int | None:
-    for label in _XID_LABELS:
-        if one.labels.get(label, "").isdecimal():
-            return int(one.labels[label][:4])
-    found = _XID_IN_TEXT.search(one.text)
-    return int(found[1]) if found else None
+def _codes_in(labels: Mapping[str, str]) -> list[str]:
+    """Of the first label that holds such; several stand with commas between."""
+    for text in (labels.get(name, "") for name in _XID_LABELS):
+        codes = text.split(",")
+        if all(_CODE.fullmatch(code) for code in codes):
+            return codes
+    return []

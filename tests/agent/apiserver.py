@@ -5,12 +5,14 @@ import queue
 import ssl
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+import pytest
 
 from agent.kubeapi import Cluster
 from tests import certificates
@@ -115,6 +117,13 @@ def said(body: bytes | dict[str, Any], status: int = 200) -> Answer:
         handler.wfile.write(content)
 
     return answer
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[ApiServer]:
+    server = ApiServer(tmp_path)
+    yield server
+    server.close()
 
 
 class _Server(ThreadingHTTPServer):

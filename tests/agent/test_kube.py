@@ -1,23 +1,22 @@
-"""What Kubernetes says of the node, from a server that speaks as an API server does, and from worse ones."""
+"""What Kubernetes says of the node, from a server that lists and watches as an API server does."""
 
 import os
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.kubeapi import Api, Cluster, Collection, GoneError, UnavailableError, this_cluster
+from agent.kubeapi import Collection
 from agent.kubewatch import KubeWatch, WarningView
 from agent.node import NodeAgent
 from agent.settings import Settings, Token
-from tests import certificates
-from tests.agent.apiserver import TOKEN, ApiServer, begin, chunk, said
+from tests.agent.apiserver import ApiServer, api, said
 from tests.agent.conftest import wait_until
 
-NODES = Collection("nodes", "/api/v1/nodes", {"metadata.name": "gpu-7"})
+__all__ = ["api"]  # pytest finds the fixture by its name
+
 SINCE = "2026-11-29T02:59:30Z"
 BORN = {"name": "gpu-7", "creationTimestamp": "2026-11-01T00:00:00Z"}
 Start = Callable[..., KubeWatch]
@@ -35,13 +34,6 @@ def event(name: str = "gpu-7.1", at: str = SINCE, message: str = "task hung") ->
         "metadata": {"name": name}, "type": "Warning", "reason": "TaskHung", "message": message,
         "source": {"component": "kernel-monitor"}, "lastTimestamp": at,
     }  # fmt: skip
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[ApiServer]:
-    server = ApiServer(tmp_path)
-    yield server
-    server.close()
 
 
 @pytest.fixture
@@ -156,121 +148,6 @@ def test_what_changed_while_the_server_forgot_is_listed_anew(api: ApiServer, fol
     assert states(watch) == {"Ready": "Unknown"}
 
 
-def silence(handler: BaseHTTPRequestHandler) -> None:
-    """Until the other side is tired of it."""
-    handler.connection.recv(1)
-
-
-def trickle(handler: BaseHTTPRequestHandler) -> None:
-    begin(handler)
-    for _ in range(1000):
-        chunk(handler, b" ")
-        time.sleep(0.02)
-
-
-def endless(handler: BaseHTTPRequestHandler) -> None:
-    begin(handler)
-    for _ in range(1000):
-        chunk(handler, b" " * (1 << 20))
-
-
-def broken_off(handler: BaseHTTPRequestHandler) -> None:
-    begin(handler)
-    handler.wfile.write(b"100\r\n{")
-
-
-NO_LIST = {
-    "no such token": (said({"message": TOKEN}, 401), "401: the API server does not accept"),
-    "no permission": (said({"message": TOKEN}, 403), "allow the service account `list` and `watch` of nodes"),
-    "not found": (said({}, 404), "HTTP 404"),
-    "too many requests": (said({}, 429), "HTTP 429"),
-    "elsewhere": (said(b"", 302), "HTTP 302"),
-    "a page": (said(b"<html>"), "no JSON object"),
-    "deep": (said(b"[" * 100_000), "no JSON object"),
-    "a number": (said(b"1"), "no JSON object"),
-    "no list": (said({"kind": "Status"}), "no list"),
-    "items of no version": (said({"items": []}), "no list"),
-    "silence": (silence, "TimeoutError"),
-    "a trickle": (trickle, "takes longer than"),
-    "an endless answer": (endless, "longer than 8 MiB"),
-    "broken off": (broken_off, "IncompleteRead"),
-    "no HTTP": (lambda handler: handler.wfile.write(b"SSH-2.0\r\n"), "BadStatusLine"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", NO_LIST)
-def test_an_answer_that_is_no_list_is_told_for_what_it_is(api: ApiServer, case: str) -> None:
-    answer, why = NO_LIST[case]
-    api.answers["nodes"] = answer
-    with pytest.raises(UnavailableError) as caught:
-        Api(api.cluster(answer_s=0.3)).fetch(NODES, 10)
-    assert why in str(caught.value)
-    assert TOKEN not in str(caught.value)
-
-
-def stream(*lines: bytes) -> Callable[[BaseHTTPRequestHandler], None]:
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        begin(handler)
-        for line in lines:
-            chunk(handler, line)
-        chunk(handler, b"")
-
-    return answer
-
-
-NO_WATCH = {
-    "too old": (stream(b'{"type":"ERROR","object":{"code":410}}\n'), GoneError, "410"),
-    "an error": (stream(b'{"type":"ERROR","object":{"code":"x"}}\n'), UnavailableError, "no code"),
-    "no JSON": (stream(b"{\n"), UnavailableError, "no JSON object"),
-    "no change": (stream(b'{"type":"ADDED","object":1}\n'), UnavailableError, "tells no changes"),
-    "half a line": (stream(b'{"type":"ADDED","obj'), UnavailableError, "no JSON object"),
-    "too long": (stream(*[b" " * (1 << 20)] * 5), UnavailableError, "longer than 4 MiB"),
-    "refused": (said({}, 403), UnavailableError, "403"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", NO_WATCH)
-def test_a_watch_that_tells_no_changes_is_told_for_what_it_is(api: ApiServer, case: str) -> None:
-    answer, kind, why = NO_WATCH[case]
-    api.answers["nodes"] = answer
-    with pytest.raises(kind, match=why):
-        list(Api(api.cluster()).watch(NODES, "7"))
-
-
-def test_a_server_that_another_authority_vouches_for_is_not_asked(api: ApiServer, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (api.account / "ca.crt").write_bytes(certificates.made(other).authority.read_bytes())
-    with pytest.raises(UnavailableError, match="not good by the cluster's authority"):
-        Api(api.cluster()).fetch(NODES, 10)
-    assert api.tokens == []
-
-
-def test_a_server_of_another_name_is_not_asked(tmp_path: Path) -> None:
-    api = ApiServer(tmp_path, "127.0.0.2")
-    try:
-        with pytest.raises(UnavailableError, match="not good by the cluster's authority"):
-            Api(api.cluster()).fetch(NODES, 10)
-        assert api.tokens == []
-    finally:
-        api.close()
-
-
-@pytest.mark.parametrize("missing", ["token", "ca.crt"])
-def test_a_pod_without_a_service_account_is_told_so(api: ApiServer, missing: str) -> None:
-    (api.account / missing).unlink()
-    with pytest.raises(UnavailableError, match="automountServiceAccountToken"):
-        Api(api.cluster()).fetch(NODES, 10)
-
-
-@pytest.mark.parametrize("token", ["a\nX-Remote-User: admin", "тайна"])
-def test_a_token_that_is_none_goes_nowhere(api: ApiServer, token: str) -> None:
-    (api.account / "token").write_text(token)
-    with pytest.raises(UnavailableError) as caught:
-        Api(api.cluster()).fetch(NODES, 10)
-    assert (api.tokens, token in str(caught.value)) == ([], False)
-
-
 def test_a_token_that_rotates_is_read_anew(api: ApiServer, follow: Start) -> None:
     follow()
     wait_until(lambda: api.is_watched("nodes"), "a watch")
@@ -316,25 +193,6 @@ def test_it_ends_at_once_though_nothing_is_said(api: ApiServer) -> None:
     watch.close()
     assert time.monotonic() - began < 1
     assert not [one for one in watch._followers if one._thread.is_alive()]
-
-
-@pytest.mark.parametrize(
-    ("env", "found"),
-    [
-        pytest.param({}, None, id="outside of a cluster"),
-        pytest.param({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, None, id="without a port"),
-        pytest.param(
-            {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "x"}, None, id="no port"
-        ),
-        pytest.param(
-            {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"},
-            Cluster("fd00::1", 443),
-            id="inside",
-        ),
-    ],
-)
-def test_a_pod_knows_its_cluster_by_its_environment(env: dict[str, str], found: Cluster | None) -> None:
-    assert this_cluster(env) == found
 
 
 def test_the_nodes_agent_sends_it_on_with_a_sample_of_what_comes_again_and_again(
