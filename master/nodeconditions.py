@@ -11,7 +11,7 @@ Where the names are from: kubernetes/node-problem-detector (config/kernel-monito
 import re
 from collections.abc import Iterable
 
-from master.nodesignals import CONDITION, FIRING, KUBERNETES, Signal
+from master.nodesignals import CONDITION, EVENT, FIRING, KUBERNETES, Signal
 from master.reports import NodeCondition, NodeEvent
 
 # A condition says that all is well by True where its name ends in `Ready`, by False where it names a trouble.
@@ -47,7 +47,7 @@ def of_events(pool: str, node: str, told: Iterable[NodeEvent]) -> list[Signal]:
     """
     return [
         Signal(
-            pool=pool, node=node, source=KUBERNETES, key=f"event/{node}/{one.component}/{one.reason}",
+            pool=pool, node=node, source=KUBERNETES, key=f"{EVENT}{node}/{one.component}/{one.reason}",
             name=one.reason, status=FIRING, severity="warning", text=one.message,
             labels={"component": one.component} | _codes(one), starts_at=one.at, ends_at=None,
         )

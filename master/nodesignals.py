@@ -13,7 +13,7 @@ from agent.signatures import Scanner, signature
 from agent.wire import Kind
 from master.casefile import Source
 from master.evidence import Origin, keep_word
-from master.model import Node, NodeSignal
+from master.model import Node, NodeSignal, ObservationRow
 from master.reports import Condition
 from notifier.ids import new_id
 from notifier.storage import insert_new
@@ -26,7 +26,7 @@ ROWS_KEPT = 300  # of each node whose agent speaks
 IN_ONE = 500  # names or keys in one statement
 MAX_TEXT = 2000
 AGENT, KUBERNETES = "agent", "kubernetes"  # as a signal's source: the node's own agent, the API server
-CONDITION = "condition/"  # how the key of a condition of Kubernetes' begins
+CONDITION, EVENT = "condition/", "event/"  # how the keys of Kubernetes' begin
 # Of a node's clock, by when its report was sent and taken. What comes late may have waited for us.
 AHEAD, BEHIND = timedelta(seconds=5), timedelta(seconds=30)
 _XID_LABELS = ("xid", "xid_code", "err_code")
@@ -153,12 +153,15 @@ def _keep(session: Session, one: Signal, now: datetime, kept: Kept) -> None:
         _change(row, values)
         return
     begins = row.status == RESOLVED or row.starts_at < one.starts_at
-    # What goes on may come to tell of another fault: that one begins now.
-    known = {} if begins else _faults_in(row)
-    new = {name: data for name, data in _faults_in(one).items() if name not in known}
-    _change(row, values if begins else values | {"starts_at": row.starts_at})
+    is_older = not begins and one.starts_at < row.starts_at
+    faults, at = _faults_in(one), one.starts_at
+    if not begins and not one.key.startswith(EVENT):
+        # What goes on may come to tell of another fault: that one begins now.
+        known = faults if is_older else _faults_in(row)
+        faults, at = {name: data for name, data in faults.items() if name not in known}, now
+    _change(row, {"last_at": now} if is_older else values)
     kept.new, kept.repeated = kept.new + begins, kept.repeated + (not begins)
-    kept.is_evidence |= _bear_witness(session, one, new, at=one.starts_at if begins else now, now=now)
+    kept.is_evidence |= _bear_witness(session, one, faults, at=at, now=now)
 
 
 def _change(row: NodeSignal, values: Mapping[str, Any]) -> None:
@@ -200,11 +203,23 @@ def _over(row: NodeSignal, now: datetime) -> Signal:
 def _bear_witness(
     session: Session, one: Signal, faults: Mapping[str, dict[str, Any]], *, at: datetime, now: datetime
 ) -> bool:
-    """A fault that a signal names as the kernel does is evidence like the kernel's own line."""
-    witness = Source.RUNTIME if one.source == KUBERNETES else Source.INGEST
-    for data in faults.values():
-        keep_word(session, Origin(witness, one.node), Kind.KERNEL_LINE, min(at, now), data=data, now=now)
-    return bool(faults)
+    """A fault that a signal names as the kernel does is evidence like the kernel's line, once for its time."""
+    origin = Origin(Source.RUNTIME if one.source == KUBERNETES else Source.INGEST, one.node)
+    new = faults.keys() - _borne(session, origin, min(at, now)) if faults else set[str]()
+    for name in sorted(new):
+        keep_word(session, origin, Kind.KERNEL_LINE, min(at, now), data=faults[name], now=now)
+    return bool(new)
+
+
+def _borne(session: Session, origin: Origin, at: datetime) -> set[str]:
+    """The faults that somebody bore witness of for that moment."""
+    rows = select(ObservationRow).where(
+        ObservationRow.node == origin.node,
+        ObservationRow.job_id.is_(None),
+        ObservationRow.source == origin.source,
+        ObservationRow.at == at,
+    )
+    return {str(row.data["signature"]) for row in session.scalars(rows)}
 
 
 def _faults_in(one: Signal | NodeSignal) -> dict[str, dict[str, Any]]:

@@ -157,6 +157,24 @@ json = st.recursive(
 )
 
 
+@pytest.mark.parametrize(
+    "time",
+    [
+        "0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "1969-12-31",
+        "1969-12-31T23:00:00Z", "2026-11-29T03:00:00", "soon", 7, None,
+    ],
+)  # fmt: skip
+def test_a_time_that_is_none_is_not_taken(time: Any) -> None:
+    (told,) = signals(beat(condition("Ready", "False") | {"lastTransitionTime": time}))
+    assert rfc3339(told.starts_at) == "2026-11-01T00:00:00.000Z"
+    assert signals(beat(events=(event(lastTimestamp=time),))) == []
+
+
+def test_what_no_database_takes_is_left_out() -> None:
+    (told,) = signals(beat(condition("A\0B", "True", "x\ud800", "\0\udfff")))
+    assert (told.name, told.text) == ("AB", "x?\n?")
+
+
 @given(json, json, json)
 def test_no_shape_breaks_the_reading_and_the_master_takes_all_that_is_read(
     one: Any, other: Any, third: Any

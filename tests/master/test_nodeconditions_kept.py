@@ -108,18 +108,20 @@ def test_a_node_that_is_not_ready_is_shown_and_breaks_no_job_that_goes_on(world:
     assert shown(world) == {"Ready": "firing"}
 
 
-def test_of_older_and_newer_events_the_newer_is_shown_and_a_repeat_begins_nothing(world: World) -> None:
+def test_of_older_and_newer_events_the_newer_is_shown_and_each_counts_once(world: World) -> None:
     """A new life of an agent tells what the API server still keeps: up to an hour."""
     agent = world.node_agent("node-1")
-    moments = [(world.now - timedelta(minutes=n)).isoformat() for n in (2, 1)]
-    told = [
-        event(metadata={"name": f"e{n}"}, lastTimestamp=at, message=f"{n}") for n, at in enumerate(moments)
-    ]
+    first, last = (world.now - timedelta(minutes=n) for n in (2, 1))
+    told = tuple(
+        event(metadata={"name": f"e{code}"}, lastTimestamp=at.isoformat(), message=f"ErrorCode:{code}")
+        for at, code in ((first, 48), (last, 74), (last, 79))
+    )
     for _ in range(2):
-        world.report(agent, beat(events=tuple(told)))
+        world.report(agent, beat(events=told))
     with world.services.store.read() as session:
         (row,) = session.scalars(select(NodeSignal))
-        assert (row.text, row.starts_at) == ("1", world.now - timedelta(minutes=1))
+        assert (row.text, row.starts_at) == ("ErrorCode:79", last)
+    assert witnesses(world) == [("xid.48", first), ("xid.74", last), ("xid.79", last)]
 
 
 def test_no_agent_fills_the_database_by_making_names_up(world: World) -> None:
