@@ -62,9 +62,8 @@ def _map(value: object) -> Mapping[str, Any]:
 
 
 def _text(value: object, longest: int = _MAX_WORD) -> str:
-    """Bounded, and such that JSON and any database take it: no NUL, no half of a character."""
-    text = value[:longest] if isinstance(value, str) else ""
-    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+    """Bounded, and without halves of characters: no JSON takes those."""
+    return value[:longest].encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else ""
 
 
 def _moment(value: object) -> str | None:

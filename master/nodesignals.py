@@ -203,7 +203,7 @@ def _over(row: NodeSignal, now: datetime) -> Signal:
 def _bear_witness(
     session: Session, one: Signal, faults: Mapping[str, dict[str, Any]], *, at: datetime, now: datetime
 ) -> bool:
-    """A fault that a signal names as the kernel does is evidence like the kernel's line, once for its time."""
+    """A fault that a signal names as the kernel does is evidence like the kernel's line, once a moment."""
     origin = Origin(Source.RUNTIME if one.source == KUBERNETES else Source.INGEST, one.node)
     new = faults.keys() - _borne(session, origin, min(at, now)) if faults else set[str]()
     for name in sorted(new):

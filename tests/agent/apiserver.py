@@ -41,12 +41,16 @@ class ApiServer:
         self._watches: dict[str, list[queue.Queue[dict[str, Any]]]] = defaultdict(list)
         self._lock = threading.Lock()
         self._server = _Server((host, 0), type("Handler", (_Handler,), {"api": self}))
-        self._server.context.load_cert_chain(self.pair.certificate, self.pair.key)
+        self.present(self.pair.certificate, self.pair.key)
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def cluster(self, answer_s: float = 5.0) -> Cluster:
         host, port = self._server.server_address[:2]
         return Cluster(str(host), port, self.account, answer_s)
+
+    def present(self, certificate: Path, key: Path) -> None:
+        """To whoever connects from now on."""
+        self._server.context.load_cert_chain(certificate, key)
 
     def tell(self, kind: str, how: str, changed: dict[str, Any]) -> None:
         """To all who watch; an object gets the next version."""

@@ -1,13 +1,21 @@
 """Servers that answer no list and no watch: each is told for what it is, and no token gets anywhere by it."""
 
+import socket
+import ssl
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from agent.kubeapi import Api, Cluster, Collection, GoneError, UnavailableError, this_cluster
+from notifier.clock import utcnow
 from tests import certificates
 from tests.agent.apiserver import TOKEN, ApiServer, api, begin, chunk, said
 
@@ -116,6 +124,52 @@ def test_a_server_of_another_name_is_not_asked(tmp_path: Path) -> None:
         assert api.tokens == []
     finally:
         api.close()
+
+
+def test_an_authority_without_the_newest_extensions_is_one(
+    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as EKS has. Python 3.13 refuses them unless it is told not to."""
+
+    def strict(cafile: Path) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cafile)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    bare_certificates(tmp_path)
+    authority = api.account / "ca.crt"
+    authority.write_bytes((tmp_path / "authority.crt").read_bytes())
+    api.present(tmp_path / "bare.crt", tmp_path / "bare.key")
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    with (
+        socket.create_connection((api.cluster().host, api.cluster().port)) as plain,
+        pytest.raises(ssl.SSLCertVerificationError, match="Missing Authority Key Identifier"),
+    ):
+        strict(authority).wrap_socket(plain, server_hostname="127.0.0.1")
+    assert Api(api.cluster()).fetch(NODES, 10) == ([], "7")
+
+
+def bare_certificates(folder: Path) -> None:
+    """An authority and what it signed, without the identifiers of keys."""
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    names = [
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        for name in ("kubernetes", "kube-apiserver")
+    ]
+    here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    extensions = (x509.BasicConstraints(ca=True, path_length=None), here)
+    for file, name, key, extension in zip(("authority", "bare"), names, keys, extensions, strict=True):
+        made = (
+            x509.CertificateBuilder().subject_name(name).issuer_name(names[0]).public_key(key.public_key())
+            .serial_number(x509.random_serial_number()).not_valid_before(utcnow() - timedelta(days=1))
+            .not_valid_after(utcnow() + timedelta(days=1)).add_extension(extension, critical=False)
+            .sign(keys[0], hashes.SHA256())
+        )  # fmt: skip
+        (folder / f"{file}.crt").write_bytes(made.public_bytes(certificates.PEM))
+    form = serialization.PrivateFormat.PKCS8
+    text = keys[1].private_bytes(certificates.PEM, form, serialization.NoEncryption())
+    (folder / "bare.key").write_bytes(text)
 
 
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])

@@ -7,8 +7,11 @@ import pytest
 from sqlalchemy import select
 
 from agent.wire import Kind
+from master import intake
 from master.casefile import Source
 from master.model import NodeSignal, ObservationRow
+from master.reports import ReportBody
+from notifier.clock import rfc3339
 from notifier.problems import Problem
 from tests.master.test_controller import running
 from tests.master.test_nodeconditions import BOTH, KUBELET, OFF_BUS, beat, condition, event
@@ -122,6 +125,37 @@ def test_of_older_and_newer_events_the_newer_is_shown_and_each_counts_once(world
         (row,) = session.scalars(select(NodeSignal))
         assert (row.text, row.starts_at) == ("ErrorCode:79", last)
     assert witnesses(world) == [("xid.48", first), ("xid.74", last), ("xid.79", last)]
+
+
+def test_an_older_word_changes_nothing(world: World) -> None:
+    """As an API server that is behind the others may tell."""
+    agent = world.node_agent("node-1")
+    old = (world.now - timedelta(minutes=5)).isoformat()
+    world.report(
+        agent, beat(off_bus(world, "ErrorCode:79"), events=(event(lastTimestamp=world.now.isoformat()),))
+    )
+    before = witnesses(world)
+    world.wait(1)
+    stale = off_bus(world, "ErrorCode:74") | {"lastTransitionTime": old}
+    world.report(agent, beat(stale, events=(event(lastTimestamp=old, message="of before"),)))
+    with world.services.store.read() as session:
+        rows = session.scalars(select(NodeSignal).order_by(NodeSignal.name)).all()
+    assert [row.text.splitlines()[-1] for row in rows] == [event()["message"], "ErrorCode:79"]
+    assert [row.starts_at for row in rows] == [world.now - timedelta(seconds=1)] * 2
+    assert witnesses(world) == before
+
+
+def test_evidence_calls_the_master_at_once(world: World) -> None:
+    def is_urgent(*told: dict[str, Any], seq: int) -> bool:
+        observations = [{"at": rfc3339(world.now), **beat(*told)}]
+        body = {"boot": "b", "seq": seq, "sent_at": rfc3339(world.now), "observations": observations}
+        with world.services.store.write() as session:
+            report = ReportBody.model_validate(body)
+            return intake.take(session, world.node_agent("node-1"), report, world.now).is_urgent
+
+    assert not is_urgent(condition("DiskPressure", "True"), seq=1)
+    assert is_urgent(off_bus(world), seq=2)
+    assert not is_urgent(off_bus(world), seq=3)
 
 
 def test_no_agent_fills_the_database_by_making_names_up(world: World) -> None:
