@@ -16,7 +16,7 @@ from typing import Any
 from agent import plainpickle
 
 MAX_BYTES = 16 << 20  # of one dump
-_MAX_GROUPS, _MAX_RANKS, _MAX_NAME = 64, 4096, 200
+_MAX_GROUPS, _MAX_CALLS, _MAX_RANKS, _MAX_NAME = 64, 4, 4096, 200
 _LATEST = 7_258_118_400  # the year 2200: what is beyond is no moment
 
 
@@ -50,37 +50,41 @@ def groups(dump: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Of each process group: how far this rank is in it. Numbers count the group's collectives from 1.
 
     Returns:
-        `[{"group", "ranks", "enqueued", "completed", "op", "sizes"}]`; `op` and `sizes` of the call that was
-        enqueued last.
+        `[{"group", "ranks", "enqueued", "completed", "calls": [{"number", "op", "sizes"}]}]`; `calls` are the
+        first ones that were not completed: a host runs ahead of its device, so the last one tells little.
     """
     status, config = _dict(dump.get("pg_status")), _dict(dump.get("pg_config"))
-    last: dict[str, Mapping[str, Any]] = {}
+    made: dict[str, dict[int, Mapping[str, Any]]] = {}
     for entry in _list(dump.get("entries")):
         one = _dict(entry)
-        name = _first(one.get("process_group"))
-        if name is not None and not one.get("is_p2p") and _number(one.get("collective_seq_id")) is not None:
-            last[name] = one
+        name, number = _first(one.get("process_group")), _number(one.get("collective_seq_id"))
+        if name is not None and number is not None and not one.get("is_p2p"):
+            made.setdefault(name, {})[number] = one
     found = []
     named = [str(name) for name in status if _text(name) is not None]
-    for name in list(dict.fromkeys([*named, *last]))[:_MAX_GROUPS]:
-        told, call = _dict(status.get(name)), last.get(name, {})
+    for name in list(dict.fromkeys([*named, *made]))[:_MAX_GROUPS]:
+        told, calls = _dict(status.get(name)), made.get(name, {})
         enqueued = _number(told.get("last_enqueued_collective"))
         if enqueued is None or enqueued < 0:
-            enqueued = _number(call.get("collective_seq_id"))
+            enqueued = max(calls, default=None)
         if enqueued is None:
             continue
-        same = _number(call.get("collective_seq_id")) == enqueued
+        completed = max(0, _number(told.get("last_completed_collective")) or 0)
+        waiting = sorted(number for number in calls if completed < number <= enqueued)[:_MAX_CALLS]
         found.append(
             {
                 "group": name[:_MAX_NAME],
                 "ranks": _ranks(config, name),
                 "enqueued": enqueued,
-                "completed": max(0, _number(told.get("last_completed_collective")) or 0),
-                "op": (_text(call.get("profiling_name")) or "")[:_MAX_NAME] if same else "",
-                "sizes": _sizes(call) if same else "",
+                "completed": completed,
+                "calls": [{"number": number, **_call(calls[number])} for number in waiting],
             }
         )
     return found
+
+
+def _call(entry: Mapping[str, Any]) -> dict[str, str]:
+    return {"op": (_text(entry.get("profiling_name")) or "")[:_MAX_NAME], "sizes": _sizes(entry)}
 
 
 def _sizes(call: Mapping[str, Any]) -> str:

@@ -142,6 +142,12 @@ class Child(_Data):
     error: Line | None = None
 
 
+class Call(_Data):
+    number: Number
+    op: Word = ""
+    sizes: Word = ""
+
+
 class Group(_Data):
     """How far a rank is in one process group, by PyTorch's flight recorder."""
 
@@ -149,8 +155,7 @@ class Group(_Data):
     ranks: Annotated[tuple[Annotated[int, Field(ge=0, le=MAX_RANK)], ...], Field(max_length=4096)] = ()
     enqueued: Number
     completed: Number = 0
-    op: Word = ""
-    sizes: Word = ""
+    calls: Annotated[tuple[Call, ...], Field(max_length=8)] = ()
 
 
 class Stacks(_Data):

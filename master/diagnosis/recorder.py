@@ -18,11 +18,11 @@ _STILL_S = 30.0
 
 @dataclass(frozen=True)
 class Place:
-    """How far one rank is in one group."""
+    """How far one rank is in one group. `calls`: operation and sizes of the first ones that it waits for."""
 
     enqueued: int
     completed: int
-    call: tuple[str, str]
+    calls: Mapping[int, tuple[str, str]]
 
     @property
     def waits(self) -> bool:
@@ -126,10 +126,19 @@ def _members(group: Mapping[str, Any]) -> frozenset[int]:
 
 def _place(group: Mapping[str, Any]) -> Place | None:
     enqueued, completed = as_int(group.get("enqueued")), as_int(group.get("completed")) or 0
-    op = str(group.get("op", ""))
+    told = group.get("calls")
+    calls = {
+        number: _call(one)
+        for one in (told if isinstance(told, (list, tuple)) else ())
+        if isinstance(one, Mapping) and (number := as_int(one.get("number"))) is not None
+    }
+    return None if enqueued is None else Place(enqueued, completed, calls)
+
+
+def _call(told: Mapping[str, Any]) -> tuple[str, str]:
+    op = str(told.get("op", ""))
     is_uneven = op.rpartition(":")[2].removeprefix("_").startswith(_UNEVEN)
-    call = (op, "" if is_uneven else str(group.get("sizes", "")))
-    return None if enqueued is None else Place(enqueued, completed, call)
+    return op, "" if is_uneven else str(told.get("sizes", ""))
 
 
 def _behind(name: str, places: Mapping[int, Place], members: set[int]) -> Missing | None:
@@ -145,7 +154,7 @@ def _behind(name: str, places: Mapping[int, Place], members: set[int]) -> Missin
     if not behind or 2 * len(behind) > len(places):
         return None
     last = max(places[rank].enqueued for rank in behind)
-    called = next((place.call[0] for place in places.values() if place.enqueued == number), "")
+    called = next((place.calls[number][0] for place in places.values() if number in place.calls), "")
     ranks = ", ".join(map(str, behind[:8]))
     group = name.partition(" ")[0]
     text = f"flight recorder: group {group}: rank {ranks} called {last} collectives, the others wait"
@@ -155,14 +164,14 @@ def _behind(name: str, places: Mapping[int, Place], members: set[int]) -> Missin
 
 
 def _mismatch(name: str, places: Mapping[int, Place]) -> Missing | None:
-    """All came to one number, with different calls."""
-    if len(places) < 2 or len({place.enqueued for place in places.values()}) != 1:
-        return None
-    calls = Counter(place.call for place in places.values() if place.waits and place.call[0]).most_common()
-    if len(calls) != 2:
+    """All came to the first collective that nobody has completed, with different calls."""
+    number = max(place.completed for place in places.values()) + 1
+    told = {rank: place.calls[number] for rank, place in places.items() if number in place.calls}
+    calls = Counter(call for call in told.values() if call[0]).most_common()
+    if len(told) < max(2, len(places)) or len(calls) != 2:
         return None
     (usual, many), (other, few) = calls
-    odd = tuple(sorted(rank for rank, place in places.items() if place.call == other)) if many > few else ()
+    odd = tuple(sorted(rank for rank, call in told.items() if call == other)) if many > few else ()
     who = f"rank {', '.join(map(str, odd[:8]))}" if odd else "some ranks"
     text = f"flight recorder: group {name.partition(' ')[0]}: {who} called {_words(other, usual)}"
     return Missing(odd, True, f"{text}, the others {_words(usual, other)}")

@@ -16,14 +16,19 @@ def group(
     enqueued: int, completed: int, name: str = "0", ranks: tuple[int, ...] = (0, 1, 2)
 ) -> dict[str, Any]:
     numbers = {"enqueued": enqueued, "completed": completed}
-    return {"group": name, "ranks": list(ranks), "op": "all_reduce", "sizes": "4"} | numbers
+    return {"group": name, "ranks": list(ranks), "calls": calls(completed + 1, enqueued)} | numbers
+
+
+def calls(first: int, last: int, op: str = "all_reduce", sizes: str = "4") -> list[Group]:
+    return [{"number": number, "op": op, "sizes": sizes} for number in range(first, last + 1)]
 
 
 WAITS, LAGS = group(8, 7), group(7, 7)
-GATHERS = group(8, 7) | {"op": "all_gather"}
-LARGER = group(8, 7) | {"sizes": "8"}
+GATHERS = group(8, 7) | {"calls": calls(8, 8, "all_gather")}
+AHEAD_OF_IT = group(12, 7) | {"calls": calls(8, 8, "all_gather") + calls(9, 12)}
+LARGER = group(8, 7) | {"calls": calls(8, 8, sizes="8")}
 FORGOT = group(8, 7, ranks=())
-EXCHANGES, MORE = (group(8, 7) | {"op": "nccl:all_to_allv", "sizes": sizes} for sizes in ("4", "8"))
+EXCHANGES, MORE = (group(8, 7) | {"calls": calls(8, 8, "nccl:all_to_allv", sizes)} for sizes in ("4", "8"))
 AHEAD = group(12, 7)
 PIPE_WAITS = group(3, 2, "1", (1, 2))
 PIPE_LAGS = group(2, 2, "1", (1, 2))
@@ -42,6 +47,7 @@ PIPE_LAGS = group(2, 2, "1", (1, 2))
         pytest.param({0: [LAGS], 1: [LAGS], 2: [LAGS]}, None, id="nobody waits"),
         pytest.param({0: [WAITS], 1: [LAGS], 2: [LAGS]}, None, id="most lag"),
         pytest.param({0: [WAITS], 1: [GATHERS], 2: [WAITS]}, (1,), id="one called another collective"),
+        pytest.param({0: [AHEAD], 1: [AHEAD_OF_IT], 2: [WAITS]}, (1,), id="hosts ran ahead of another call"),
         pytest.param({0: [WAITS], 1: [LARGER], 2: [WAITS]}, (1,), id="one called it with more"),
         pytest.param({0: [EXCHANGES], 1: [MORE], 2: [EXCHANGES]}, None, id="lengths that may differ"),
         pytest.param({0: [WAITS], 1: [GATHERS]}, (), id="two called two collectives"),
