@@ -52,10 +52,14 @@ class Mark:
 
 def ours(case: Case) -> Answer:
     """What diagnosis says of a case."""
-    faults = answer(from_document({"world": case["world"], "log": case["log"]}, case["id"]))["faults"]
-    if not faults:
+    return brief(answer(from_document({"world": case["world"], "log": case["log"]}, case["id"])))
+
+
+def brief(document: dict[str, Any]) -> Answer:
+    """The first fault of an answer (CONTRACT 6)."""
+    if not document["faults"]:
         return None
-    first = faults[0]
+    first = document["faults"][0]
     return {
         "category": first["cause"],
         "rank": first["culprit"]["rank"],

@@ -5,9 +5,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 _RANK = re.compile(r"(?i)(?<![a-z])(?:global[_-]?)?rank[_.-]?(\d{1,6})(?!\d)")
-_NODE = re.compile(r"(?i)(?<![a-z])node[_-]?([a-z0-9][\w-]*)")
+_NODE = re.compile(r"(?i)(?<![a-z])node[_-]?([^\W_][\w-]*)")
 _TORCHRUN = re.compile(r"attempt_\d+/(\d{1,5})/std(?:out|err)\.log$")  # its --log-dir
 _RANK_BEHIND = re.compile(r"(?i)[_-](?:global[_-]?)?rank[_-]?\d+.*$")
+_KIND_BEHIND = re.compile(
+    r"(?i)(?:[_-](?:dmesg|kern(?:el)?|kmsg|journal(?:ctl|d)?|messages|syslog|k8s|kube\w*|events?|agent|"
+    r"py-?spy|stacks?|launcher|std(?:out|err)|out|err|log))+$"
+)
 _KINDS = (
     ("kernel", re.compile(r"(?i)(?<![a-z])(?:kern(?:el)?|dmesg|kmsg)(?![a-z])")),
     ("journal", re.compile(r"(?i)(?<![a-z])(?:journal(?:ctl|d)?|messages|syslog)(?![a-z])")),
@@ -27,14 +31,14 @@ class Named:
 
 def named(path: PurePath) -> Named:
     """`path`: within what was given, for folders may name the source too. The innermost name wins."""
-    rank, node, kind = None, "", "log"
+    rank, node, rest = None, "", path.name
     if found := _TORCHRUN.search(path.as_posix()):
         rank = int(found[1])
     for part in path.parts:
         if found := _RANK.search(part):
             rank = int(found[1])
         if found := _NODE.search(part):
-            node = _RANK_BEHIND.sub("", found[1])
-    name = path.name
-    kind = next((kind for kind, form in _KINDS if form.search(name)), kind)
+            node = _KIND_BEHIND.sub("", _RANK_BEHIND.sub("", found[1]))
+            rest = path.name.replace(node, "", 1)  # a node may be called k8s-2
+    kind = next((kind for kind, form in _KINDS if form.search(rest)), "log")
     return Named(None if kind in ("kernel", "journal", "k8s") else rank, node, kind)

@@ -137,6 +137,8 @@ class Framed:
 def framed(line: str) -> Framed:
     """A line of a training log without its framing."""
     framing = Framed(_ANSI.sub("", line).strip() if "\x1b" in line else line.strip())
+    if not framing.body.startswith("{"):
+        _take(framing, _STAMP)
     _structured(framing)
     _take(framing, _STAMP)
     if found := _take(framing, _LABEL):
@@ -169,12 +171,9 @@ def _behind_level(framing: Framed) -> None:
 def kernel_framed(line: str) -> Framed:
     """A line of a kernel log without its stamps."""
     framing = Framed(line.strip(), origin="kernel")
-    _take(framing, _FACILITY)
-    _take(framing, _KMSG)
-    _take(framing, _JOURNAL)
-    _take(framing, _STAMP)
-    _take(framing, _CTIME)
-    _take(framing, _UPTIME)
+    # whoever collects writes a stamp of its own before the journal's
+    for form in (_FACILITY, _KMSG, _JOURNAL, _STAMP, _JOURNAL, _CTIME, _UPTIME):
+        _take(framing, form)
     return framing
 
 

@@ -228,7 +228,7 @@ def _rank_of_device(
         (end.rank for end in ends if end.node == node and end.signal not in (None, 15)),
         (view.rank for view in world.case.ranks if view.node == node and view.state in _STUCK),
         (_named_local(sign, world) for sign in signs if sign.node == node),
-        here if len(here) == 1 else (),
+        here if len(here) == 1 and world.ranks == {*range(len(world.ranks))} else (),  # others' logs may lack
     )
     for way in ways:
         found = {rank for rank in way if rank is not None and rank in here}

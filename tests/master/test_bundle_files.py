@@ -95,6 +95,11 @@ NAMES = {
     "rank7_node-a01.log": Named(7, "a01", "log"),
     "node-a01.dmesg.log": Named(None, "a01", "kernel"),
     "node-b/rank3/stderr.log": Named(3, "b", "log"),
+    "node-k8s-2_rank3.log": Named(3, "k8s-2", "log"),
+    "node-k8s-2_events.log": Named(None, "k8s-2", "k8s"),
+    "node-a01_dmesg.log": Named(None, "a01", "kernel"),
+    "node-a01_k8s_events.log": Named(None, "a01", "k8s"),
+    "node-昇腾-2_rank3_stderr.log": Named(3, "昇腾-2", "log"),
     "run/attempt_0/5/stderr.log": Named(5, "", "log"),
     "frank3.log": Named(None, "", "log"),
     "k8s-events.txt": Named(None, "", "k8s"),
@@ -236,3 +241,19 @@ def test_local_time_beside_files_that_tell_their_zone(tmp_path: Path) -> None:
     assert [one.at.hour for one in bundle.case.seen] == [3, 3]
     (bundle,) = read_paths([tmp_path], zone=ZoneInfo("UTC"))
     assert [one.at.hour for one in bundle.case.seen] == [3, 11]
+
+
+def test_what_a_kernel_said_long_before_the_job_is_of_another_time(tmp_path: Path) -> None:
+    job = [*(f"2026-01-12 05:00:{second:02} INFO step {second}" for second in range(0, 50, 5))]
+    write(tmp_path, rank0=job, rank1=["2026-01-12 05:00:00 start", "2026-01-12 05:00:50 KeyError: 'x'"])
+    write(tmp_path, **{"node-a_dmesg": ["[Mon Jan 12 03:00:05 2026] " + XID]})
+    assert [fault["cause"] for fault in said(tmp_path)["faults"]] == ["user_code_error"]
+    write(tmp_path, **{"node-a_dmesg": ["[Mon Jan 12 05:00:47 2026] " + XID]})
+    assert said(tmp_path)["faults"][0]["cause"] == "gpu_hardware"
+
+
+def test_the_only_rank_whose_log_is_there_need_not_be_the_only_one(tmp_path: Path) -> None:
+    write(tmp_path, **{"node-a_rank5": ["2026-01-12 05:00:40 INFO step 7 | loss 2.1"]})
+    write(tmp_path, **{"node-a_dmesg": ["[Mon Jan 12 05:00:47 2026] " + XID]})
+    (fault,) = said(tmp_path)["faults"]
+    assert fault["culprit"] == {"rank": None, "node": "a"}
