@@ -159,7 +159,7 @@ def _seen(entry: Entry, log: LogFile, moved: timedelta) -> Seen | None:
 def _is_one_rank(log: LogFile) -> bool:
     """A log that names nobody counts as one rank's; what a node's or several ranks' log says without a name
     may be anybody's."""
-    return log.named.kind == "log" and not log.named.node and not log.ranks - {0}
+    return log.named.kind == "log" and not log.named.node and not (log.ranks | log.told) - {0}
 
 
 def _node(log: LogFile) -> str:
@@ -181,6 +181,10 @@ def _nodes(logs: Iterable[LogFile]) -> list[NodeWorld]:
             )
         elif _is_one_rank(log):
             found.add(0)
+        elif (
+            not log.named.node and log.named.kind == "log"
+        ):  # several ranks of one log that does not say whose
+            found |= {*range(max(log.told) + 1)}
     elsewhere = {rank for node, found in ranks.items() if node for rank in found}
     if "" in ranks:
         ranks[""] -= elsewhere

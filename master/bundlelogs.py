@@ -27,6 +27,8 @@ _PREFIX = re.compile(
     r"\[1,(?P<mpi>\d{1,6})\]<std|(?P<srun>\d{1,6}): )"
 )
 _WRITER = re.compile(r"\[(?:rank|default|1,)(\d{1,6})\]")
+_NUMBER = re.compile(r"(?<!\d)\d{1,6}(?!\d)")
+_NUMBERS = ("line_rank", "rank", "ranks", "other_rank", "line_local_rank", "local_rank", "line_device")
 _HINTS = ("step", "iter", "epoch", "it/s", "s/it", "batch")
 _ADDRESS = re.compile(
     r"(?P<host>[\w.-]{1,120}):\d+:\d+ \[-?\d+\] NCCL INFO (?:Bootstrap ?: ?Using|NET/\w+ ?: ?Using) "
@@ -66,6 +68,7 @@ class LogFile:
     clock: FileClock = field(default_factory=FileClock)
     began: datetime | None = None  # on its own clock
     ranks: set[int] = field(default_factory=set)  # that lines name as their writers
+    told: set[int] = field(default_factory=set)  # that lines tell of, by whatever number
     hosts: dict[str, str] = field(default_factory=dict)  # host → address, by NCCL's own words
 
 
@@ -170,6 +173,9 @@ class LogReader:
     def _keep(self, number: int, line: str, kind: str) -> None:
         rank = self._rank(line) if kind in ("log", "agent") else None
         match = _SCANNER.scan(line, "kernel" if kind == "kernel" else "log")
+        if match is not None and kind == "log":
+            for name in _NUMBERS:
+                self.result.told |= {int(one) for one in _NUMBER.findall(match.captured.get(name, ""))}
         form = (match.signature + match.captured.get("type", "")) if match else kind
         if (form, rank) not in self._kept and len(self._kept) >= _FORMS:
             form = kind

@@ -28,6 +28,8 @@ _OF_ONE_NODE = ("c10d.port_taken", "cuda.fabric", "cuda.nvlink")
 # What every rank of the job does alike is the program's, even where all sit on one node.
 _OF_EVERYBODY = (Cause.USER_CODE_ERROR, Cause.STORAGE_ERROR, Cause.NCCL_CONFIG, Cause.CUDA_OOM,
                  Cause.ENV_MISMATCH)  # fmt: skip
+# What one process does or meets, unless several say so.
+_OF_ONE = (Cause.USER_CODE_ERROR, Cause.STORAGE_ERROR, Cause.CUDA_OOM, Cause.SEGFAULT)
 # What all ranks of a node share: who suffered from it first is no culprit.
 _OF_THE_NODE = (Cause.NETWORK_IB, Cause.NETWORK_TCP, Cause.NODE_DOWN)
 
@@ -49,6 +51,11 @@ def _located(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: Worl
     )
     if named:
         return of_ranks(named, world)
+    if (
+        any(sign.captured.get("ranks") or sign.captured.get("other_rank") for sign in root.signs)
+        and not hosts
+    ):
+        return Culprit()  # whoever accuses ranks that nobody knows is not accused by that
     if len(hosts) == 1 and (host := hosts.pop()):
         return of_node(host, world)
     if _is_of_a_node(root) and len({*_nodes(root.signs)}) == 1:
@@ -58,7 +65,17 @@ def _located(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: Worl
     machine = [sign for sign in root.signs if sign.rank is None and sign.source.value != "agent"]
     if machine and (root.tier == MACHINE or root.lead.is_a("xid.")):
         return _on_machine(root, machine, signs, ends, world)
-    return _of_writers(root, world)
+    return _of_the_ended(root, ends, world) or _of_writers(root, world)
+
+
+def _of_the_ended(root: Root, ends: Sequence[End], world: World) -> Culprit | None:
+    """What somebody in a log of several ranks said, where only one of them ended by itself."""
+    if root.cause not in _OF_ONE or any(sign.rank is not None or sign.trusted for sign in root.signs):
+        return None
+    nodes = _nodes(root.signs)
+    here = [end for end in ends if end.code and (end.node in nodes or not nodes)]
+    ended = {end.rank for end in here if end.rank is not None}
+    return of_ranks(ended, world) if len(ended) == len(here) == 1 and not root.lead.is_a("exit.") else None
 
 
 def _is_of_a_node(root: Root) -> bool:

@@ -79,3 +79,30 @@ def test_a_line_repeated_without_end_is_kept_in_part(tmp_path: Path) -> None:
     (bundle,) = read_paths([tmp_path])
     assert len(bundle.case.seen) <= 102
     assert bundle.case.seen[-1].data["line_no"] == 20_002
+
+
+FAILED = (
+    "E1129 10:00:14.6 29471 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: {code}) "
+)
+FAILED += "local_rank: {rank} (pid: 2644{rank}) of binary: /usr/bin/python"
+
+
+def ended(code: int, *ranks: int) -> list[str]:
+    return [FAILED.format(code=code, rank=rank) for rank in ranks]
+
+
+@pytest.mark.parametrize(
+    ("lines", "rank"),
+    [
+        pytest.param(["ValueError: bad shard", *ended(1, 3)], 3, id="torchrun says who"),
+        pytest.param(["ValueError: bad shard", *ended(1, 3, 5)], None, id="two ended by themselves"),
+        pytest.param(ended(-9, 5), 5, id="killed"),
+        pytest.param(["ValueError: bad shard"], 0, id="nobody tells of several ranks"),
+    ],
+)
+def test_one_log_of_ranks_that_it_does_not_tell_apart(
+    tmp_path: Path, lines: list[str], rank: int | None
+) -> None:
+    write(tmp_path, train=["2026-11-29 10:00:00,0 INFO step 1 | loss 2.3", *lines])
+    (fault,) = said(tmp_path)["faults"]
+    assert fault["culprit"]["rank"] == rank
