@@ -51,11 +51,6 @@ def _located(root: Root, signs: Sequence[Sign], ends: Sequence[End], world: Worl
     )
     if named:
         return of_ranks(named, world)
-    if (
-        any(sign.captured.get("ranks") or sign.captured.get("other_rank") for sign in root.signs)
-        and not hosts
-    ):
-        return Culprit()  # whoever accuses ranks that nobody knows is not accused by that
     if len(hosts) == 1 and (host := hosts.pop()):
         return of_node(host, world)
     if _is_of_a_node(root) and len({*_nodes(root.signs)}) == 1:
