@@ -196,17 +196,20 @@ def _of_writers(root: Root, world: World) -> Culprit:
     if ranks and (len(ranks) == 1 or root.lead.rank is None or len({*_nodes(root.signs)}) == 1):
         return of_ranks(ranks, world)
     if not ranks and rankless:
-        return (
-            Culprit()
-            if _did_all({rank for node in _nodes(rankless) for rank in world.ranks_on(node)}, root, world)
-            else _of_pod(root, world)
-        )
+        return Culprit() if _did_all(_ranks_there(rankless, world), root, world) else _of_pod(root, world)
     return Culprit()
+
+
+def _ranks_there(signs: Iterable[Sign], world: World) -> set[int]:
+    """All ranks of the nodes on which it was said."""
+    return {rank for node in _nodes(signs) for rank in world.ranks_on(node)}
 
 
 def _did_all(ranks: Set[int], root: Root, world: World) -> bool:
     by_cause = root.cause in _OF_EVERYBODY or root.lead.is_a("net.outside")
-    return by_cause and not root.hardware and ranks == world.ranks and len(ranks) > 1
+    if not by_cause or root.hardware:
+        return False
+    return ranks == world.ranks and len(ranks) > 1 if world.ranks else _nodes(root.signs) >= world.nodes
 
 
 def _nodes(signs: Iterable[Sign]) -> set[str]:
@@ -236,11 +239,11 @@ def _rank_of_device(
     ways: tuple[Iterable[int | None], ...] = (
         (world.rank_of_pid.get(as_int(sign.captured.get("pid")) or -1) for sign in machine),
         (sign.rank for sign in near if sign.is_a("cuda.") and not sign.is_a("cuda.busy")),
-        (_numbered(sign, here) for sign in machine),
+        (_numbered(sign, here) for sign in machine if world.is_whole),
         (end.rank for end in ends if end.node == node and end.signal not in (None, 15)),
         (view.rank for view in world.case.ranks if view.node == node and view.state in _STUCK),
         (_named_local(sign, world) for sign in signs if sign.node == node),
-        here if len(here) == 1 and world.ranks == {*range(len(world.ranks))} else (),  # others' logs may lack
+        here if len(here) == 1 and world.is_whole else (),
     )
     for way in ways:
         found = {rank for rank in way if rank is not None and rank in here}

@@ -100,8 +100,6 @@ def _launcher_said(seen: Seen, world: World) -> End | None:
     rank, local = as_int(captured.get("rank")), as_int(captured.get("local_rank"))
     if rank is None and local is not None:
         rank = world.rank_at(seen.pod, seen.node, local)
-        if rank is None:
-            return None
     host = world.node_at(captured.get("host", ""))
     if rank is not None and host and rank not in world.ranks_on(host):
         # A task a node, each of which starts its ranks: the number is no rank, the host is right.
@@ -130,7 +128,7 @@ def _told_by_shells(code: int | None, number: int | None) -> tuple[int | None, i
     return code, number
 
 
-def exit_signs(found: list[End], lines: list[Sign]) -> list[Sign]:
+def exit_signs(found: list[End], lines: list[Sign], world: World) -> list[Sign]:
     """What each end is a sign of."""
     spoken = _by_writer(lines)
     forced = {sign.captured.get("pid") for sign in lines if sign.is_a("elastic.forced_kill")}
@@ -140,6 +138,8 @@ def exit_signs(found: list[End], lines: list[Sign]) -> list[Sign]:
         said = spoken.get(_writer(end.rank, end.pod, end.node), [])
         if end.rank is not None:  # lines of its pod that name no rank may be its own
             said = [*said, *spoken.get(_writer(None, end.pod, end.node), [])]
+        else:  # and where nobody tells which rank it was, those of any there may be
+            said = [sign for some in spoken.values() for sign in some if _may_be(sign, end, world)]
         if end.signal == signals.SIGKILL:
             late = first_kill is not None and end.at - first_kill > _CLEANUP_AFTER
             cleanup = late or str(end.pid) in forced or _ended_before(end, found)
@@ -150,6 +150,10 @@ def exit_signs(found: list[End], lines: list[Sign]) -> list[Sign]:
             explained = any(sign.role is not Role.EVIDENCE for sign in said)
             signs.append(_sign(end, f"exit.code.{end.code}", Cause.UNKNOWN, victim=explained))
     return signs
+
+
+def _may_be(sign: Sign, end: End, world: World) -> bool:
+    return sign.node == end.node or (not sign.node and not world.ranks_on(end.node))
 
 
 def _by_signal(end: End, number: int, said: list[Sign]) -> Sign:

@@ -79,7 +79,7 @@ def _ended_well(case: CaseFile) -> bool:
 def _scene(case: CaseFile, world: World, now: datetime) -> Scene:
     lines = read_lines(case, world)
     found = ends(case.seen, world)
-    signs = [*(sign for sign in lines if not sign.is_a(*LAUNCHERS)), *exit_signs(found, lines)]
+    signs = [*(sign for sign in lines if not sign.is_a(*LAUNCHERS)), *exit_signs(found, lines, world)]
     signs += pod_signs(case, world)
     signs = [_in_context(sign, signs) for sign in signs]
     return Scene(case, world, tuple(sorted(signs, key=lambda sign: sign.at)), tuple(found), now)

@@ -65,10 +65,15 @@ class World:
         """The run's ranks on a node, in order."""
         return tuple(sorted(rank for rank, pod in self.pod_of_rank.items() if pod.node == node))
 
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether all ranks are known: of logs that lie on disk some may be missing."""
+        return not self.case.after_the_fact or self.ranks == {*range(len(self.ranks))}
+
     def rank_at(self, pod: str | None, node: str, local_rank: int) -> int | None:
         """The global rank of a pod's local one (of a node's, where it holds one pod of the run)."""
         view = self.pods.get(pod or "") or self.only_pod_on(node)
-        if view is None or not 0 <= local_rank < len(view.ranks):
+        if view is None or not self.is_whole or not 0 <= local_rank < len(view.ranks):
             return None
         return sorted(view.ranks)[local_rank]
 
