@@ -15,7 +15,7 @@ KINDS = {"kernel": "dmesg", "k8s": "events"}
 
 
 def written(case: Case, folder: Path, *, by_rank: bool) -> Path:
-    """A file for each rank, or one for all of a node that does not tell them apart, and one for each kind of log
+    """A file for each rank, or one for all of a node that does not tell them apart, one for each kind of log
     that its node has. Lines get a collector's stamp."""
     files: dict[str, list[str]] = defaultdict(list)
     start = case["world"].get("job_start") or case["log"][0]["t"]
