@@ -138,7 +138,7 @@ def test_a_kernel_log_of_a_node(tmp_path: Path) -> None:
     )
     (bundle,) = read_paths([tmp_path / "node-b7_dmesg.log"])
     (fault,) = answer(bundle)["faults"]
-    assert (fault["cause"], fault["culprit"]["node"]) == ("gpu_hardware", "b7_dmesg")
+    assert (fault["cause"], fault["culprit"]["node"]) == ("gpu_hardware", "b7")
 
 
 def test_a_jsonl_holds_one_bundle_a_line(tmp_path: Path) -> None:
