@@ -13,8 +13,8 @@ from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from notifier import metrics
 from notifier.gauges import Queue
-from notifier.metrics import NAMES_CHANNELS
 from notifier.settings import SHARED_FIGURES
 from notifier.storage import Store
 
@@ -45,11 +45,12 @@ class _Counted(Collector):
 
     def __init__(self, *, names: bool) -> None:
         self._names = names
+        metrics.begin()
 
     def collect(self) -> Iterator[Metric]:
         source: CollectorRegistry | MultiProcessCollector = REGISTRY
         if os.environ.get(SHARED_FIGURES):
             source = MultiProcessCollector(CollectorRegistry())  # type: ignore[no-untyped-call]
         for family in source.collect():  # type: ignore[no-untyped-call, unused-ignore]
-            if self._names or not family.name.startswith(NAMES_CHANNELS):
+            if self._names or not family.name.startswith(metrics.NAMES_CHANNELS):
                 yield family

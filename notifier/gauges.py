@@ -37,6 +37,11 @@ class FromDatabase(Collector):
 class Queue(FromDatabase):
     """What waits, and who is there to send it."""
 
+    def collect(self) -> Iterator[Metric]:
+        found = [*super().collect()]
+        yield gauge("faultcast_database_up", "Whether the database can be read", value=bool(found))
+        yield from found
+
     def read(self, session: Session, now: datetime) -> Iterator[Metric]:
         yield gauge("faultcast_build_info", "Which release this is", {"version": version("faultcast")})
         yield from _waiting(session)

@@ -1,11 +1,19 @@
 """Figures for Prometheus that are counted where things happen: they are in memory, or in shared files where
 several processes count together. `notifier/gauges.py` has those that the database knows."""
 
+from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from typing import Any, Protocol, TypeVar
 
 from prometheus_client import Counter, Histogram, disable_created_metrics
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, exc
+
+from channels.base import Outcome
+from channels.registry import ADAPTERS
+from notifier.followups import Kind
+from notifier.items import ITEMS
+from notifier.model import FINAL_STATES
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # twice as many series, which no rule asks for
 
@@ -56,6 +64,10 @@ WATCHDOG = Counter(
 )
 
 _known: set[str] = set()
+_ERRORS = (
+    exc.OperationalError, exc.IntegrityError, exc.InternalError, exc.ProgrammingError, exc.DataError,
+    exc.NotSupportedError, exc.InterfaceError, exc.DatabaseError,
+)  # fmt: skip
 
 
 @cache
@@ -63,6 +75,30 @@ def of(metric: Metric, *labels: str) -> Metric:
     """The one of a metric with these labels, of which there are few; prometheus_client looks for it under a
     lock."""
     return metric.labels(*labels)
+
+
+@cache
+def begin() -> None:
+    """Whatever labels can be known beforehand is shown from the first look on, at 0: of a counter that comes
+    into being at 1, Prometheus sees no increase."""
+    for counter, labels in _known_labels():
+        of(counter, *labels)
+
+
+def _known_labels() -> Iterator[tuple[Counter, tuple[str, ...]]]:
+    yield from ((DELIVERIES, labels) for labels in product(ADAPTERS, FINAL_STATES))
+    yield from ((ATTEMPTS, labels) for labels in product(ADAPTERS, Outcome))
+    for counter, values in (
+        (POSSIBLE_DUPLICATES, ADAPTERS),
+        (TEMPLATE_ERRORS, ITEMS),
+        (REMOVED, ("delivery", "alert")),
+        (RECONCILED, ("taken_back", "expired", "released", "channel_broken", "closed")),
+        (FOLLOWED, Kind),
+        (BELLS, ("rung", "ringing", "lost")),
+        (DATABASE_ERRORS, (one.__name__ for one in _ERRORS)),
+        (WATCHDOG, ("made", "withheld", "unanswered")),
+    ):
+        yield from ((counter, (value,)) for value in values)
 
 
 class Told(Protocol):
