@@ -11,6 +11,7 @@ _STAMP = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?\s*"
     r"(?:std(?:out|err) [FP] )?(?:- )?"
 )
+_PROGRAM = re.compile(r"\[[a-z][\w-]{1,30}\] (?=\d{4}-\d\d-\d\d[T ])")  # torchtitan's `[titan] 2026-…`
 # `[rank3]:` of torch; `[default3]:` of torchrun, `[1,3]<stderr>:` of mpirun, `(RayWorkerWrapper pid=7)`.
 _RANK = re.compile(r"\[rank(\d+)\]:\s?")
 _TEE = re.compile(
@@ -138,6 +139,7 @@ def framed(line: str) -> Framed:
     """A line of a training log without its framing."""
     framing = Framed(_ANSI.sub("", line).strip() if "\x1b" in line else line.strip())
     if not framing.body.startswith("{"):
+        _take(framing, _PROGRAM)
         _take(framing, _STAMP)
     _structured(framing)
     _take(framing, _STAMP)

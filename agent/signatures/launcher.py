@@ -99,6 +99,24 @@ LAUNCHER = (
         retryable=False,
     ),
     Signature(
+        "job.finished",
+        r"`Trainer\.fit` stopped: `max_\w+=\d+` reached\.|\[after training is done\].*|"
+        r"(?i:training (?:is |has )?(?:done|finished|completed?))"
+        r"(?:[.!]| successfully.*|\. Do not forget to share your model.*)?",
+        "",
+        Role.EVIDENCE,
+        "Lightning, Megatron, transformers, torchtitan: what follows is tear-down",
+        trigger=Trigger.NEVER,
+        levels="IWEF",
+    ),
+    Signature(
+        "benign.at_exit",
+        r"AssertionError: can only test a child process|ImportError: sys\.meta_path is None.*",
+        "",
+        Role.BENIGN,
+        "DataLoader.__del__ and others, ignored while Python shuts down",
+    ),
+    Signature(
         "python.traceback",
         r"Traceback \(most recent call last\):",
         "",

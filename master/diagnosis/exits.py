@@ -18,7 +18,7 @@ LAUNCHERS = (
     "srun.failed",
 )  # their word on a worker's end
 _CRASHES = {signals.SIGSEGV, signals.SIGILL, signals.SIGFPE, signals.SIGSYS, signals.SIGTRAP}
-_STOPS = {signals.SIGTERM, signals.SIGINT, signals.SIGHUP, signals.SIGQUIT}
+STOPS = {signals.SIGTERM, signals.SIGINT, signals.SIGHUP, signals.SIGQUIT}
 _IN_WORDS = {
     "Killed": signals.SIGKILL,
     "Segmentation fault": signals.SIGSEGV,
@@ -157,7 +157,7 @@ def _may_be(sign: Sign, end: End, world: World) -> bool:
 
 
 def _by_signal(end: End, number: int, said: list[Sign]) -> Sign:
-    if number in _STOPS:
+    if number in STOPS:
         return _sign(end, f"exit.stopped.{number}", Cause.EXTERNAL_STOP, victim=True)
     if number in _CRASHES:
         return _sign(end, "exit.crashed", Cause.SEGFAULT, victim=False)
@@ -176,7 +176,7 @@ def _ended_before(end: End, found: list[End]) -> bool:
         and other.signal != signals.SIGKILL
         and other.at < end.at
         for other in found
-        if other.rank != end.rank and other.signal not in _STOPS
+        if other.rank != end.rank and other.signal not in STOPS
     )
 
 

@@ -11,7 +11,7 @@ from master.casefile import CaseFile, Cause, Diagnosis, Want
 from master.diagnosis.arbitration import CLOCKS_APART, MACHINE, PLATFORM, Root, root_of, with_others
 from master.diagnosis.chorus import Hearsay, hearsay, recorded
 from master.diagnosis.culprit import locate
-from master.diagnosis.exits import LAUNCHERS, End, ends, exit_signs
+from master.diagnosis.exits import LAUNCHERS, STOPS, End, ends, exit_signs
 from master.diagnosis.hang import Hang, hang, told_hang
 from master.diagnosis.meaning import from_hang, from_hearsay, from_root, from_silence
 from master.diagnosis.platform import pod_signs
@@ -31,7 +31,7 @@ _FOR_THE_CHORUS = timedelta(seconds=5)
 _STUCK = timedelta(seconds=10)
 _BESIDE = timedelta(seconds=60)
 _NOTICE = timedelta(minutes=5)
-_NOTHING = timedelta(0)
+_NOTHING, _A_MOMENT = timedelta(0), timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,12 @@ def _counts(sign: Sign, scene: Scene) -> bool:
     """Whether a sign is reason enough, by itself, to call a fault now."""
     case = scene.case
     is_strange = of_strangers(sign, scene.signs, scene.ends, scene.world) or is_back(sign, scene.signs, case)
-    if sign.role is Role.EVIDENCE or sign.trigger is Trigger.NEVER or is_strange:
+    if (
+        sign.role is Role.EVIDENCE
+        or sign.trigger is Trigger.NEVER
+        or is_strange
+        or _is_tear_down(sign, scene)
+    ):
         return False
     if sign.is_a("exit.", "pod_", "node_lost") or sign.name == CUSTOM:
         return not _of_another_job(sign, scene)
@@ -152,6 +157,15 @@ def _counts(sign: Sign, scene: Scene) -> bool:
     if bool(scene.ends) or _stood_since(case, sign, scene.now):
         return True
     return case.after_the_fact and (sign.rank is not None or _others_suffer(sign, scene))
+
+
+def _is_tear_down(sign: Sign, scene: Scene) -> bool:
+    """What is felt once training has said that it is done, and nobody ended badly."""
+    done = max((one.at for one in scene.signs if one.is_a("job.finished")), default=None)
+    if done is None or sign.role is not Role.SYMPTOM or any(end.signal not in STOPS for end in scene.ends):
+        return False
+    went_on = scene.case.last_step_at is not None and scene.case.last_step_at > done + _A_MOMENT
+    return not went_on and abs(sign.at - done) <= CLOCKS_APART
 
 
 def _ended_of_it(sign: Sign, scene: Scene) -> bool:
