@@ -7,14 +7,15 @@ from datetime import datetime
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from notifier.audience import known, noted
 from notifier.documents import Document, Moment
-from notifier.followups import planned
+from notifier.followups import planned, rule_of
 from notifier.items import ITEMS
 from notifier.lookup import KnownChannel
 from notifier.model import Alert
-from notifier.outbox import Telling, first_state
-from notifier.routing import Named, facts_of, routed, routed_by
-from notifier.rules import AlertConfigModel
+from notifier.outbox import DISABLED, Telling, first_state
+from notifier.routing import MISSING, Named, Routed, facts_of, routed, routed_by
+from notifier.rules import AlertConfigModel, matching, restriction, unasked
 from notifier.silences import hush_of, words
 from notifier.storedrules import readable
 
@@ -40,11 +41,19 @@ class WouldFollow(Document):
     why: str
 
 
+class NotTold(Document):
+    """A channel or list that rules or steps name for other alerts."""
+
+    channel: str
+    why: str = Field(description="what each rule or step that names it wants")
+
+
 class PreviewDocument(Document):
     item: str
     severity: str
     told: list[WouldBeTold]
     later: list[WouldFollow]
+    not_told: list[NotTold]
     why: str = Field(description="why nobody, or not everybody, would be told")
 
 
@@ -77,7 +86,34 @@ def preview(session: Session, supposed: Supposed, now: datetime) -> PreviewDocum
     told = [_would_be(channel, replace(telling, kept_back=kept_back)) for channel, telling in found.told]
     why = "; ".join([*found.why, *filter(None, [kept_back])])
     later = _later(session, alert, found.config, now) if found.config is not None else []
-    return PreviewDocument(item=supposed.item, severity=severity, told=told, later=later, why=why)
+    named = {one.channel for one in told}.union(*(one.channels for one in later))
+    not_told = _not_told(session, alert, found, named)
+    return PreviewDocument(
+        item=supposed.item, severity=severity, told=told, later=later, not_told=not_told, why=why
+    )
+
+
+def _not_told(session: Session, alert: Alert, found: Routed, named: set[str]) -> list[NotTold]:
+    """Whom the rules name, and the steps, besides those who would be told (`named`)."""
+    if found.config is None:
+        return []
+    facts = facts_of(alert)
+    reasons = {
+        channel.name: noted("" if channel.enabled else DISABLED, telling.kept_back)
+        for channel, telling in found.unasked
+    }
+    names = {one.channel: one.why for one in unasked(found.config, facts)}
+    there = known(session, (alert.pool, alert.queue), names)
+    gone = {name: noted(MISSING.format(name=name), why) for name, why in names.items() if name not in there}
+    reasons |= gone
+    for n, step in enumerate(found.config.escalation, 1):
+        rule = rule_of(step)
+        if not matching(rule, facts):
+            why = f"step {n} of escalation {restriction(rule, facts)}"
+            reasons |= {
+                name: noted(reasons.get(name, ""), why) for name in rule.channels if name not in named
+            }
+    return [NotTold(channel=name, why=why) for name, why in reasons.items()]
 
 
 def _later(session: Session, alert: Alert, config: AlertConfigModel, now: datetime) -> list[WouldFollow]:

@@ -30,6 +30,8 @@ from notifier.rules import (
 from notifier.storage import zone_of
 from notifier.storedrules import readable
 
+MISSING = "channel {name} is not there to be told"
+
 
 @dataclass(frozen=True)
 class Named:
@@ -180,9 +182,9 @@ def _missing(name: str, reached: Mapping[str, Reach], skip: str | None) -> str:
     """What of this name is not there to be told, in words."""
     known = reached.get(name)
     if known is None:
-        return f"channel {name} is not there to be told"
+        return MISSING.format(name=name)
     if known.missing or not known.channels:
-        lost = f": channel {', '.join(known.missing)} is not there to be told" if known.missing else ""
+        lost = f": {MISSING.format(name=', '.join(known.missing))}" if known.missing else ""
         return f"{known.via}{lost}"
     return f"channel {name} cannot tell of itself" if not _usable(known, skip) else ""
 

@@ -191,7 +191,7 @@ def unasked(config: AlertConfigModel, facts: AlertFacts) -> tuple[Unasked, ...]:
         if matching(rule, facts):
             told.update(rule.channels)
             continue
-        reason = f"rule {n} {_restriction(rule, facts)}"
+        reason = f"rule {n} {restriction(rule, facts)}"
         for name in dict.fromkeys(rule.channels):
             reasons.setdefault(name, []).append(reason)
     return tuple(
@@ -201,7 +201,7 @@ def unasked(config: AlertConfigModel, facts: AlertFacts) -> tuple[Unasked, ...]:
     )
 
 
-def _restriction(rule: Rule, facts: AlertFacts) -> str:
+def restriction(rule: Rule, facts: AlertFacts) -> str:
     """What of a rule that does not match keeps it from doing so."""
     lacking = [f"{key}={value}" for key, value in rule.match.items() if facts.labels.get(key) != value]
     if lacking:

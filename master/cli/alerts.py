@@ -1,5 +1,6 @@
 """`faultcast alerts …` (a job's or a pool's rules) and `faultcast alert …` (alerts themselves)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,10 +11,11 @@ from master.cli.command import Count, Json, client_command, group
 from master.cli.errors import CommandError
 from master.cli.jobspec import alert_config
 from master.cli.output import count, field, print_facts, print_items, print_json, say, time_of
+from master.cli.output import moment as shown
 from master.cli.values import pairs, read_document
 
 rules_app = group("A job's alert rules: who is told of what.")
-alert_app = group("Alerts: publish, list, acknowledge.")
+alert_app = group("Alerts: publish, list, show, acknowledge.")
 
 COLUMNS = {
     "ID": field("id"),
@@ -24,6 +26,15 @@ COLUMNS = {
     "JOB": field("job_name"),
     "TITLE": field("title"),
     "ACKED": time_of("acked_at"),
+    "BY": field("acked_by"),
+}
+
+PREVIEW = {
+    "CHANNEL": field("channel"),
+    "WHEN": field("when"),
+    "STATE": field("state"),
+    "FALLBACK": field("fallback"),
+    "WHY": field("why"),
 }
 
 Owner = Annotated[str, typer.Argument(metavar="JOB", show_default=False, help="The job's id, or pool:POOL.")]
@@ -85,11 +96,20 @@ def preview(
     client: Client,
     owner: Owner,
     item: Annotated[str, typer.Argument(metavar="ITEM", show_default=False, help="jobFT, jobFailed …")],
+    label: Annotated[_Texts, _option("--label", "A label that it would have; repeatable.", "K=V")] = None,
+    severity: Annotated[_Text, _option("--severity", "Another than the item's own.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show who would be told of an item."""
-    document = client.get(f"{_path(owner)}/alerts/preview", {"item": item})
-    print_json(document) if as_json else print_facts(document)
+    """Show who would be told of an item, who later, and who not, and why."""
+    labels = [f"{name}={value}" for name, value in pairs("--label", label or ()).items()]
+    asked = {"item": item, "severity": severity, "label": labels}
+    document = client.get(f"{_path(owner)}/alerts/preview", asked)
+    if as_json:
+        print_json(document)
+        return
+    print_items(_preview_lines(document), PREVIEW, as_json=False, empty="nobody would be told")
+    if document["why"]:
+        say(document["why"])
 
 
 @client_command(alert_app, "publish", flags=AlertFlags)
@@ -122,6 +142,13 @@ def list_alerts(client: Client, limit: Count = 50, as_json: Json = False) -> Non
     print_items(client.pages("/alerts", {}, limit), COLUMNS, as_json=as_json, empty="no alerts")
 
 
+@client_command(alert_app, "get")
+def get_alert(client: Client, alert: Id, as_json: Json = False) -> None:
+    """Show an alert: who has taken it on and what they say, and its deliveries."""
+    document = client.get(f"/alerts/{segment(alert)}")
+    print_json(document) if as_json else print_facts(document)
+
+
 @client_command(alert_app, "ack")
 def ack(
     client: Client,
@@ -133,6 +160,22 @@ def ack(
     document = client.post(f"/alerts/{segment(alert)}/ack", None if comment is None else {"comment": comment})
     who = f"{document.get('acked_by')}, {document.get('acked_at')}"  # the first one stays
     print_json(document) if as_json else say(f"{alert} acknowledged ({who})")
+
+
+def _preview_lines(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    told = [
+        {**one, "when": shown(one["not_before"]) if one["not_before"] else "now"} for one in document["told"]
+    ]
+    later = [
+        {
+            **one,
+            "channel": one["channels"],
+            "when": f"{'every' if one['kind'] == 'remind' else 'after'} {one['after_s']:g} s",
+            "state": one["kind"],
+        }
+        for one in document["later"]
+    ]
+    return [*told, *later, *({**one, "when": "-", "state": "not told"} for one in document["not_told"])]
 
 
 def _path(owner: str) -> str:

@@ -279,6 +279,7 @@ def _read(path: Path, name: str) -> str:
 
 def _query(query: Mapping[str, Any] | None) -> str:
     for key, value in (query or {}).items():
-        _text(f"--{key}", str(value))
+        for one in value if isinstance(value, list) else [value]:
+            _text(f"--{key}", str(one))
     pairs = [(key, value) for key, value in (query or {}).items() if value not in (None, "", ())]
     return "?" + urlencode(pairs, doseq=True) if pairs else ""

@@ -3,24 +3,50 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from sqlalchemy.orm import Session
 
 from channels.base import Severity
 from notifier.alertconfigs import Kept, OwnerKind, check_channels, get_alert_config, put_alert_config
+from notifier.alertdocuments import MAX_LABELS
 from notifier.api.deps import TAGGED, IfMatch, Operator, Reader, Served, Services, check_match, etag
 from notifier.api.openapi import PREFIX
 from notifier.auth import Principal
-from notifier.documents import one_of
+from notifier.documents import matching, one_of
 from notifier.items import ITEMS
 from notifier.preview import PreviewDocument, Supposed, preview
-from notifier.problems import Problem, not_found
+from notifier.problems import Problem, invalid, not_found
 from notifier.rules import AlertConfigModel
 
 router = APIRouter(prefix=PREFIX, tags=["alert configuration"])
 PoolId = Annotated[str, Path(examples=["default"])]
 JobId = Annotated[str, Path(examples=["job_01jdvw0c3k0000000000000000"])]
 Item = Annotated[str, *one_of(tuple(ITEMS)), Query(description="which alert item")]
+Label = Annotated[
+    str, *matching(r"(?s)^[^=]{1,128}=.{0,1024}$", "write NAME=VALUE, of at most 128 and 1024 characters")
+]
+
+
+@dataclass(frozen=True)
+class Supposing:
+    """The alert that did not happen, as far as whoever asks says how it would be."""
+
+    item: Item
+    severity: Annotated[Severity | None, Query(description="else as the item's table has it")] = None
+    label: Annotated[
+        tuple[Label, ...],
+        Query(max_length=MAX_LABELS, description="`NAME=VALUE`, repeated; a job's own stand too"),
+    ] = ()
+
+    def labels(self) -> dict[str, str]:
+        """Raises a problem where a label is given twice."""
+        found = dict(one.split("=", 1) for one in self.label)
+        if len(found) < len(self.label):
+            raise invalid("label", "the same name is given twice: keep one of them")
+        return found
+
+
+Asked = Annotated[Supposing, Depends()]
 
 
 @dataclass(frozen=True)
@@ -62,13 +88,11 @@ def put_of_pool(
 
 
 @router.get("/pools/{pool_id}/alerts/preview")
-def preview_of_pool(
-    pool_id: PoolId, item: Item, principal: Reader, services: Served, severity: Severity | None = None
-) -> PreviewDocument:
-    """Who would be told of an item outside of a job, now."""
+def preview_of_pool(pool_id: PoolId, principal: Reader, services: Served, asked: Asked) -> PreviewDocument:
+    """Who would be told of an item outside of a job, now; and who would not, and why."""
     with services.store.read() as session:
         owner = _pool(session, services, principal, pool_id)
-        supposed = Supposed(pool=owner.pool, item=item, severity=severity)
+        supposed = Supposed(pool=owner.pool, item=asked.item, severity=asked.severity, labels=asked.labels())
         return preview(session, supposed, services.store.now(session))
 
 
@@ -94,10 +118,8 @@ def put_of_job(
 
 
 @router.get("/jobs/{job_id}/alerts/preview")
-def preview_of_job(
-    job_id: JobId, item: Item, principal: Reader, services: Served, severity: Severity | None = None
-) -> PreviewDocument:
-    """Who would be told of an item of this job, now."""
+def preview_of_job(job_id: JobId, principal: Reader, services: Served, asked: Asked) -> PreviewDocument:
+    """Who would be told of an item of this job, now; and who would not, and why."""
     with services.store.read() as session:
         owner = _job(session, services, principal, job_id)
         known = services.directory.job(session, job_id)
@@ -105,9 +127,9 @@ def preview_of_job(
             pool=owner.pool,
             queue=owner.queue,
             job_id=owner.id,
-            item=item,
-            severity=severity,
-            labels=known.labels if known else {},
+            item=asked.item,
+            severity=asked.severity,
+            labels={**(known.labels if known else {}), **asked.labels()},
         )
         return preview(session, supposed, services.store.now(session))
 

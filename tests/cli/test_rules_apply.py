@@ -2,29 +2,11 @@
 
 import json
 import re
-import threading
-from collections.abc import Callable, Iterator
-from ipaddress import ip_network
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvicorn
-from fastapi import FastAPI
-
-from channels.transport import Network
-from master.cli import main
-from notifier.api.deps import Services
-from notifier.api.router import mount
-from notifier.auth import NewToken, Role, create_token
-from notifier.clock import utcnow
-from notifier.doorbell import Bell
-from notifier.secretbox import SecretBox
-from notifier.settings import Settings
-from notifier.storage import Store, make_engine
-from tests.cli.playedserver import only_asking
-from tests.conftest import wait_for
 
 Run = Callable[..., tuple[int, str, str]]
 FILE = """\
@@ -56,46 +38,6 @@ silences:
     ends_at: 2099-01-01T00:00:00Z
     comment: the rack is being moved
 """
-
-
-@pytest.fixture
-def server(sqlite_url: str, tmp_path: Path) -> Iterator[str]:
-    """The notifier's API behind a real port; answers its address and leaves an admin's token in place."""
-    engine = make_engine(sqlite_url)
-    store = Store(engine)
-    settings = Settings(_env_file=None, data_dir=tmp_path, database_url=sqlite_url)
-    # The proxy is nobody: nothing leaves this machine.
-    network = Network(allow=(ip_network("127.0.0.0/8"),), proxy="http://127.0.0.1:9")
-    app = FastAPI(title="Faultcast", version="1")
-    mount(app, Services(store, settings, SecretBox("a-secret-key-of-tests"), Bell(None), network))
-    with store.write() as session:
-        _, token = create_token(session, NewToken("ops", Role.ADMIN), utcnow())
-    (tmp_path / "admin.token").write_text(token)
-    running = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, lifespan="off"))
-    thread = threading.Thread(target=running.run)
-    thread.start()
-    wait_for(lambda: running.started)
-    yield f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}"
-    running.should_exit = True
-    thread.join()
-    engine.dispose()
-
-
-@pytest.fixture
-def faultcast(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: str
-) -> Run:
-    only_asking(server, monkeypatch, tmp_path, data_dir=tmp_path)
-    monkeypatch.setenv("DING_TOKEN", "0123456789abcdef")
-    monkeypatch.setenv("MAIL_PASSWORD", "first")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return int(str(ended.value.code)), out, err
-
-    return run
 
 
 def actions(faultcast: Run, text: str, *more: str) -> list[tuple[str, str]]:
@@ -249,57 +191,3 @@ def test_no_secret_is_ever_printed(faultcast: Run) -> None:
     printed = faultcast("apply", "-f", "f.yaml")[1:]
     assert "0123456789abcdef" not in "".join(printed)
     assert "first" not in "".join(printed)
-
-
-def test_silences_by_hand(faultcast: Run) -> None:
-    words = ("job=~llm.*", "severity!=critical", "--for", "2h", "--comment", "upgrade")
-    code, out, err = faultcast("silence", "create", *words, "--json")
-    assert code == 0, err
-    made: dict[str, Any] = json.loads(out)
-    assert [(one["name"], one["op"], one["value"]) for one in made["matchers"]] == [
-        ("job", "=~", "llm.*"), ("severity", "!=", "critical"),
-    ]  # fmt: skip
-    _, table, _ = faultcast("silence", "list")
-    assert "job=~llm.*, severity!=critical" in table
-    assert faultcast("silence", "delete", made["id"])[0] == 0
-    assert json.loads(faultcast("silence", "list", "--json")[1])["items"][0]["status"] == "expired"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("a=b",), "--for"),
-        (("a=b", "--for", "2h", "--until", "2027-01-01"), "--for"),
-        (("a=b", "--for", "two hours"), "90s, 30m, 2h or 7d"),
-        (("a", "--for", "2h"), "NAME=VALUE"),
-        (("a=~(", "--for", "2h"), "no valid RE2 pattern"),
-    ],
-)
-def test_a_silence_that_is_none(faultcast: Run, words: tuple[str, ...], said: str) -> None:
-    code, _, err = faultcast("silence", "create", *words)
-    assert code == 2
-    assert said in err
-
-
-def test_lists_by_hand(faultcast: Run) -> None:
-    actions(faultcast, without(FILE, FILE[FILE.index("oncall:") :]))
-    code, _, err = faultcast("oncall", "create", "day", "--turn", "daily", "--person", "ding")
-    assert (code, "--start" in err) == (2, True)
-    flags = ("--turn", "daily", "--start", "2026-11-30", "--person", "ding", "--person", "li=mail,ding")
-    code, out, err = faultcast("oncall", "create", "day", *flags, "--timezone", "UTC")
-    assert (code, out) == (0, f"on-call list day created; now: {out.split()[-1]}\n"), err
-    then = json.loads(faultcast("oncall", "get", "day", "--at", "2026-12-01T09:00:00Z", "--json")[1])["now"]
-    assert (then["person"], then["channels"]) == ("li", ["mail", "ding"])
-    span = ("--from", "2026-12-01T08:00:00Z", "--until", "2026-12-01T10:00:00Z")
-    assert faultcast("oncall", "override", "day", "--person", "ding", *span)[0] == 0
-    then = json.loads(faultcast("oncall", "get", "day", "--at", "2026-12-01T09:00:00Z", "--json")[1])["now"]
-    assert (then["person"], then["override"]) == ("ding", True)
-    code, _, err = faultcast("oncall", "override", "day", "--person", "nobody", *span)
-    assert (code, "person: is not in people" in err) == (2, True), err
-    other = ("--person", "zhao=mail", "--until", "2099-01-01T00:00Z")
-    assert faultcast("oncall", "override", "day", *other)[0] == 0
-    now = json.loads(faultcast("oncall", "get", "day", "--json")[1])["now"]
-    assert (now["person"], now["channels"]) == ("zhao", ["mail"])
-    assert "day" in faultcast("oncall", "list")[1]
-    assert faultcast("oncall", "delete", "day")[0] == 0
-    assert faultcast("oncall", "get", "day")[0] == 2

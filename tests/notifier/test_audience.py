@@ -1,9 +1,11 @@
 """An on-call list stands wherever a channel's name may; whoever is not told has a row that says why."""
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import delete
 
-from notifier.alertconfigs import check_channels
+from notifier.alertconfigs import check_channels, put_alert_config
 from notifier.audience import known, reach
 from notifier.fallback import tell_fallback
 from notifier.lookup import lookup
@@ -183,6 +185,40 @@ def test_a_channel_that_no_rule_tells_has_a_row_that_says_why(store: Store) -> N
     )
     assert published.delivery_ids == (log(store)[0].id,)
     assert alert_of(store, published.alert_id).why == ""
+
+
+def test_the_preview_says_of_every_rule_and_step_whom_it_does_not_tell_and_why(store: Store) -> None:
+    add_channels(store, "ding", "boss", "mail", "sms")
+    add_channels(store, "off", enabled=False)
+    add_list(store, "night", "mail")
+    config = {
+        "rules": [
+            {"channels": ["ding"], "items": ["jobHang"]},
+            {"channels": ["boss", "off", "ding"], "items": ["jobFailed"]},
+            {"channels": ["boss"], "min_severity": "critical"},
+            {"channels": ["night", "gone"], "match": {"team": "vision"}},
+        ],
+        "escalation": [
+            {"after_s": 60, "channels": ["sms", "boss"], "items": ["jobFailed"]},
+            {"after_s": 90, "channels": ["sms", "ding"], "min_severity": "critical"},
+        ],
+    }
+    with store.write() as session:
+        put_alert_config(session, ("pool", "default"), AlertConfigModel.model_validate(config), NOW)
+    asked = Supposed(pool="default", item="jobHang")
+    with store.read() as session:
+        seen = preview(session, asked, NOW)
+        of_vision = preview(session, replace(asked, labels={"team": "vision"}), NOW)
+    assert [one.channel for one in seen.told] == ["ding"]
+    assert {one.channel: one.why for one in seen.not_told} == {
+        "boss": "no rule matches: rule 2 is for jobFailed; rule 3 tells from critical up; "
+        "step 1 of escalation is for jobFailed",
+        "off": "the channel is disabled; no rule matches: rule 2 is for jobFailed",
+        "mail": "no rule matches: rule 4 wants team=vision; on call: mail (list night)",
+        "gone": "channel gone is not there to be told; no rule matches: rule 4 wants team=vision",
+        "sms": "step 1 of escalation is for jobFailed; step 2 of escalation tells from critical up",
+    }
+    assert [one.channel for one in of_vision.told] == ["ding", "mail"]
 
 
 def test_no_end_is_told_to_those_but_recoveries_they_ask_for_are(store: Store) -> None:
