@@ -4,14 +4,12 @@ from sqlalchemy.exc import DBAPIError
 
 from master.cli.errors import FAILED, CommandError
 from notifier.migrations import in_words, is_newer, migrate, revision
-from notifier.settings import DATABASE_NAME, Settings
+from notifier.settings import Settings
 from notifier.storage import make_engine
 
 
 def migrate_database(settings: Settings) -> str:
     """Brings the database to the newest form; answers what it is now. The data dir is there."""
-    if settings.database_url is None:
-        (settings.data_dir / DATABASE_NAME).touch(mode=0o600)  # its journals take after it
     engine = make_engine(settings.sqlalchemy_url)
     try:
         migrate(engine)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cryptography import x509
 from pydantic import SecretStr
-from sqlalchemy import func, select
+from sqlalchemy import func, make_url, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -99,7 +99,7 @@ class Doctor:
     def _database(self) -> Iterator[Finding]:
         settings = self._settings
         kind = "SQLite" if settings.is_sqlite else "PostgreSQL"
-        if settings.database_url is None and not (settings.data_dir / DATABASE_NAME).exists():
+        if settings.is_sqlite and not Path(make_url(settings.sqlalchemy_url).database or "").exists():
             yield self._old(None)
             return
         store = Store(make_engine(settings.sqlalchemy_url))

@@ -5,6 +5,7 @@ instead of failing); `Store.read()` one that does not. Nothing commits but the e
 """
 
 import json
+import os
 import sqlite3
 import threading
 import time
@@ -80,6 +81,12 @@ def make_engine(url: str, *, pool_size: int = 10) -> Engine:
     )
 
     after_you = AfterYou(engine.url.database)
+
+    @event.listens_for(engine, "do_connect")
+    def _make_it_ours(*_: Any) -> None:
+        """Whoever comes first makes the file for us alone; its journals take after it."""
+        with suppress(OSError):  # it is there. To open and close it again would give up SQLite's locks on it
+            os.close(os.open(engine.url.database or "", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
     @event.listens_for(engine, "connect")
     def _pragmas(connection: Any, _record: Any) -> None:

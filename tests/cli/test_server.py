@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,22 @@ def test_the_first_admin_token_lies_in_its_data_dir(tmp_path: Path) -> None:
         LocalRuntime(data, 3).shutdown()  # the nodes' agents outlive a server
     with sqlite3.connect(data / "faultcast.db") as database:
         assert database.execute("select count(*) from leaders").fetchone() == (0,), "the lease is kept"
+
+
+@pytest.mark.parametrize("first", ["server", "worker"])
+def test_a_new_database_is_ours_alone_though_not_migrated_first(tmp_path: Path, first: str) -> None:
+    """And its journals, which take after it, though the folder is open to others."""
+    tmp_path.chmod(0o755)
+    url = {"FAULTCAST_DATABASE_URL": f"sqlite:///{tmp_path}/faultcast.db"} if first == "worker" else {}
+    refused = run(tmp_path, first, FAULTCAST_BIND="127.0.0.1:0", FAULTCAST_SECRET_KEY=KEY, **url)
+    assert refused.returncode == 1
+    assert "faultcast migrate" in refused.stderr
+    assert run(tmp_path, "migrate", **url).returncode == 0
+    with closing(sqlite3.connect(tmp_path / "faultcast.db")) as database:
+        database.execute("select * from leaders")
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("faultcast.db*")}
+    assert {"faultcast.db", "faultcast.db-wal", "faultcast.db-shm"} <= set(modes)
+    assert set(modes.values()) == {0o600}, modes
 
 
 def test_a_server_with_another_data_dir_leaves_jobs_that_it_cannot_see_alone(tmp_path: Path) -> None:

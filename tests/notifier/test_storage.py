@@ -36,6 +36,20 @@ def test_only_what_need_not_last_is_not_synced(sqlite_url: str) -> None:
     store.engine.dispose()
 
 
+def test_a_database_is_made_for_us_alone_and_one_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
+    for name, before, after in (("new.db", None, 0o600), ("old.db", 0o640, 0o640)):
+        path = tmp_path / name
+        if before is not None:
+            path.touch()
+            path.chmod(before)
+        engine = make_engine(f"sqlite:///{path}")
+        with engine.begin() as connection:
+            connection.execute(text("create table facts (n integer)"))
+            modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.glob(f"{name}*")}
+        engine.dispose()
+        assert modes == {name + suffix: after for suffix in ("", "-wal", "-shm")}
+
+
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long those stepped aside who had to."""
