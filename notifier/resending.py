@@ -1,19 +1,27 @@
 """Sends a delivery again because a person asks for it.
 
 What has ended is told anew by a delivery of its own (trigger `resend`), so that the log of the first one
-stays true; what still waits is tried at once.
+stays true; what still waits is tried at once. An alert that is over is told as over, whatever the first one
+said: it would be burning for ever there, for its end was told already or to nobody.
 """
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from channels.registry import adapter
 from notifier.ids import new_id
-from notifier.model import Channel, Delivery
+from notifier.items import ITEMS
+from notifier.lasting import RESOLVED, has_expired
+from notifier.model import OPEN_STATES, Alert, Channel, Delivery
 from notifier.problems import conflict
 from notifier.searchtexts import EXPUNGED
 
+OVER = "the alert is over, which is what is told"
+UNTIL_TOLD = (*OPEN_STATES, "held")
 _COPIED = (
     "alert_id",
     "event_id",
@@ -56,20 +64,41 @@ def resend(session: Session, row: Delivery, now: datetime) -> Delivery:
         raise conflict("a digest is not sent again: resend the deliveries in digest_of that are still of use")
     if row.message == EXPUNGED:
         raise conflict("its content was removed: there is nothing left to send")
-    return again(session, row, channel, now)
+    alert = alerts_now(session, [row.alert_id] if row.alert_id else [], now).get(row.alert_id)
+    if alert is not None and is_over(alert, now):
+        _check_is_untold(session, row)
+    return again(session, row, channel, alert, now)
 
 
-def again(session: Session, row: Delivery, channel: Channel, now: datetime) -> Delivery:
-    """A delivery of its own that tells the same."""
+def alerts_now(session: Session, ids: Iterable[str], now: datetime) -> Mapping[str | None, Alert]:
+    """These alerts, by id, as they stay until the transaction ends."""
+    rows = select(Alert).where(Alert.id.in_(ids)).order_by(Alert.id).with_for_update()
+    found = session.scalars(rows.execution_options(populate_existing=True)).all()
+    for alert in found:
+        if is_over(alert, now) and alert.status != RESOLVED:
+            alert.status, alert.resolved_at = RESOLVED, alert.expires_at
+    return {alert.id: alert for alert in found}
+
+
+def is_over(alert: Alert, now: datetime) -> bool:
+    """Nothing is left to see to. What nobody could ever repeat or end is told as it was. Pure."""
+    return alert.status == RESOLVED or (alert.dedup_key is not None and has_expired(alert, now))
+
+
+def again(session: Session, row: Delivery, channel: Channel, alert: Alert | None, now: datetime) -> Delivery:
+    """A delivery of its own that tells the same; of an alert that is over its end."""
+    says, why = {name: getattr(row, name) for name in _COPIED}, f"sent again on request: {row.id}"
+    if alert is not None and row.status != RESOLVED and is_over(alert, now):
+        says, why = {**says, **_end(alert)}, f"{why}; {OVER}"
     new = Delivery(
         id=new_id("dlv", now),
-        **{name: getattr(row, name) for name in _COPIED},
+        **says,
         channel=channel.name,
         kind=channel.kind,
         trigger="resend",
         fallback=[],
         state="pending",
-        why=f"sent again on request: {row.id}",
+        why=why,
         shard=channel.shard,
         created_at=now,
         next_attempt_at=now,
@@ -80,3 +109,24 @@ def again(session: Session, row: Delivery, channel: Channel, now: datetime) -> D
     session.add(new)
     session.flush()
     return new
+
+
+def _end(alert: Alert) -> dict[str, Any]:
+    """What tells the end of an alert; by the item that resolved it, if one did."""
+    found = (ITEMS[one].resolved_by for one in alert.items if "resolved" in alert.context)
+    item = next((one for one in found if one is not None), None)
+    told = {"item": item, "items": [], "severity": ITEMS[item].severity.value} if item is not None else {}
+    return {"status": RESOLVED, **told}
+
+
+def _check_is_untold(session: Session, row: Delivery) -> None:
+    """The end of its alert is not on its way to the same channel."""
+    ends = select(Delivery.id).where(
+        Delivery.alert_id == row.alert_id,
+        Delivery.channel_id == row.channel_id,
+        Delivery.status == RESOLVED,
+        Delivery.state.in_(UNTIL_TOLD),
+    )
+    known = session.scalar(ends.limit(1))
+    if known is not None:
+        raise conflict(f"its alert is over, and that is on its way to {row.channel} already: {known}")

@@ -39,6 +39,7 @@ COLUMNS = {
     "TOOK": lambda delivery: seconds(delivery.get("latency_s")),
     "WHY": lambda delivery: (delivery.get("error") or {}).get("message") or delivery.get("why"),
 }
+_COUNTS = ("matched", "would_send", "over", "sent")
 _LAST = ("message", "attempts", "steps")  # shown apart, after the rest
 _Text = str | None
 
@@ -164,10 +165,10 @@ def _chosen(filters: Filters) -> dict[str, Any]:
 
 def _resend_all(client: Client, body: dict[str, Any], *, as_json: bool) -> None:
     """Call after call; what is counted is added up."""
-    total: dict[str, Any] = {"matched": 0, "would_send": 0, "sent": 0, "skipped": Counter(), "deliveries": []}
+    total: dict[str, Any] = dict.fromkeys(_COUNTS, 0) | {"skipped": Counter(), "deliveries": []}
     while True:
         found = client.post("/deliveries/resend", body)
-        for name in ("matched", "would_send", "sent", "deliveries"):
+        for name in (*_COUNTS, "deliveries"):
             total[name] += found[name]
         total["skipped"].update(found["skipped"])
         body["cursor"] = found["next_cursor"]
@@ -178,7 +179,8 @@ def _resend_all(client: Client, body: dict[str, Any], *, as_json: bool) -> None:
         return
     left_out = ", ".join(f"{many} {why}" for why, many in sorted(total["skipped"].items()))
     verb = f"would send {total['would_send']}" if body["dry_run"] else f"sent {total['sent']}"
-    say(f"{verb} of {total['matched']} that match" + (f"; left out: {left_out}" if left_out else ""))
+    over = f"; {total['over']} of an alert that is over: told as resolved" if total["over"] else ""
+    say(f"{verb} of {total['matched']} that match{over}" + (f"; left out: {left_out}" if left_out else ""))
 
 
 def _print_steps(document: dict[str, Any]) -> None:

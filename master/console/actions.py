@@ -50,8 +50,8 @@ def resend_all(request: Request, visitor: Acting, filters: Annotated[str, Form(m
 @router.post("/deliveries/{delivery_id}/resend")
 def resend(request: Request, visitor: Acting, delivery_id: str) -> Response:
     """Leads to the delivery that is sent now."""
-    sent = deliveries.send_again(delivery_id, visitor.principal, services_of(request))
-    return _back(f"/deliveries/{sent.id}")
+    sent = deliveries.sent_again(delivery_id, visitor.principal, services_of(request))
+    return _back(f"/deliveries/{sent.body['id']}")
 
 
 @router.post("/channels/{name}/test")

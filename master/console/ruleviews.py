@@ -105,7 +105,7 @@ def override(
     """Somebody of the list stands in, between two times of the operator's zone."""
     span = {"from": _moment(request, "from", since), "until": _moment(request, "until", until)}
     given = _body(Override, {**span, "person": person})
-    oncall.add_override(name, given, visitor.principal, services_of(request), Response(), scope or None)
+    oncall.add_override(name, given, visitor.principal, services_of(request), scope or None)
     return _to("/oncall")
 
 

@@ -5,11 +5,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from channels.registry import ADAPTERS
 from notifier import deliveries
-from notifier.api.deps import Asked, IdempotencyKey, Operator, Reader, Served, answered
+from notifier.api.deps import Asked, IdempotencyKey, Operator, Reader, Served, Services, answered
 from notifier.api.openapi import PREFIX
+from notifier.auth import Principal
 from notifier.bulkresend import BulkResendDocument, resend_all
 from notifier.clock import utcnow
 from notifier.deliveries import DeliveryDocument, Filters, FullDeliveryDocument
@@ -119,17 +121,21 @@ def send_all_again(
     if filters == Filters() and not body.all:
         raise invalid("filter", 'is empty: name what is to be sent again, or say "all": true')
     call = Call(principal.token_id, key, "/deliveries/resend", body.model_dump(mode="json"), utcnow())
-    rung: set[int] = set()
-    with services.store.write() as session:
+
+    def write(session: Session) -> tuple[Answer, frozenset[int]]:
+        shards: frozenset[int] = frozenset()
 
         def work() -> Answer:
+            nonlocal shards
             now = services.store.now(session)
             done = resend_all(session, principal, filters, body.cursor, now, dry_run=body.dry_run)
-            rung.update(done.shards)
+            shards = done.shards
             return Answer(200, done.document.model_dump(mode="json"))
 
-        answer = once(session, services.box, call, work)
-    services.bell.ring(services.store, rung)
+        return once(session, services.box, call, work), shards
+
+    answer, shards = services.store.run(write)
+    services.bell.ring(services.store, shards)
     return answered(answer)
 
 
@@ -140,15 +146,15 @@ def get(delivery_id: Id, principal: Reader, services: Served) -> FullDeliveryDoc
         return deliveries.full(session, deliveries.find(session, principal, delivery_id))
 
 
-@router.post("/{delivery_id}/resend", status_code=202)
-def send_again(delivery_id: Id, principal: Operator, services: Served) -> FullDeliveryDocument:
-    """What has ended is told anew by a new delivery, which is answered; what waits is tried at once."""
-    with services.store.write() as session:
-        row = deliveries.find(session, principal, delivery_id)
-        sent = resend(session, row, services.store.now(session))
-        shown = deliveries.full(session, sent)
-    services.bell.ring(services.store, [sent.shard])
-    return shown
+@router.post("/{delivery_id}/resend", status_code=202, response_model=FullDeliveryDocument)
+def send_again(
+    delivery_id: Id, principal: Operator, services: Served, key: IdempotencyKey = None
+) -> JSONResponse:
+    """What has ended is told anew by a new delivery, which is answered; what waits is tried at once.
+
+    An alert that is over is told as resolved.
+    """
+    return answered(sent_again(delivery_id, principal, services, key))
 
 
 @router.delete("/{delivery_id}/content")
@@ -158,3 +164,24 @@ def expunge_content(delivery_id: Id, principal: Operator, services: Served) -> F
         row = deliveries.find(session, principal, delivery_id)
         expunge(session, row)
         return deliveries.full(session, row)
+
+
+def sent_again(delivery_id: str, principal: Principal, services: Services, key: str | None = None) -> Answer:
+    """Its body is the delivery's document."""
+    call = Call(principal.token_id, key, f"/deliveries/{delivery_id}/resend", None, utcnow())
+
+    def write(session: Session) -> tuple[Answer, set[int]]:
+        shards: set[int] = set()
+
+        def work() -> Answer:
+            sent = resend(
+                session, deliveries.find(session, principal, delivery_id), services.store.now(session)
+            )
+            shards.add(sent.shard)
+            return Answer(202, deliveries.full(session, sent).model_dump(mode="json"))
+
+        return once(session, services.box, call, work), shards
+
+    answer, shards = services.store.run(write)
+    services.bell.ring(services.store, shards)
+    return answer

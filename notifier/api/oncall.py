@@ -97,22 +97,29 @@ def change(
         return oncalls.document(session, row, now)
 
 
-@router.post("/{list_name}/overrides", status_code=201, responses=TAGGED_NEW)
+@router.post("/{list_name}/overrides", status_code=201, response_model=OncallDocument, responses=TAGGED_NEW)
 def add_override(
     list_name: Name,
     body: Override,
     principal: Operator,
     services: Served,
-    response: Response,
     scope: Within = None,
-) -> OncallDocument:
+    key: IdempotencyKey = None,
+) -> JSONResponse:
     """Somebody stands in for a time; the rest of the list stays as it is."""
     with services.store.write() as session:
         now = services.store.now(session)
-        row = oncalls.find(session, principal, list_name, scope, lock=True)
-        oncalls.add_override(session, row, body, now)
-        response.headers["ETag"] = etag(row.version)
-        return oncalls.document(session, row, now)
+        sent = [scope, body.model_dump(mode="json", by_alias=True)]
+        call = Call(principal.token_id, key, f"/oncall/{list_name}/overrides", sent, now)
+
+        def work() -> Answer:
+            row = oncalls.find(session, principal, list_name, scope, lock=True)
+            oncalls.add_override(session, row, body, now)
+            shown = oncalls.document(session, row, now).model_dump(mode="json")
+            return Answer(201, shown, {"ETag": etag(row.version)})
+
+        answer = once(session, services.box, call, work)
+    return answered(answer)
 
 
 @router.delete("/{list_name}", status_code=204)

@@ -21,8 +21,8 @@ class Ended:
 
 Run = Callable[..., Ended]
 COUNTED: dict[str, Any] = {
-    "matched": 3, "would_send": 2, "sent": 2, "skipped": {"delivered_since": 1}, "deliveries": ["a", "b"],
-    "next_cursor": None,
+    "matched": 3, "would_send": 2, "over": 1, "sent": 2, "skipped": {"delivered_since": 1},
+    "deliveries": ["a", "b"], "next_cursor": None,
 }  # fmt: skip
 
 
@@ -88,7 +88,8 @@ def test_a_file_that_cannot_be_written_is_named(faultcast: Run, server: Server) 
 def test_many_are_sent_again_by_filters(faultcast: Run, server: Server) -> None:
     server.answer = COUNTED
     ended = faultcast("resend", "--state", "failed", "--channel", "oncall", "--dry-run")
-    assert ended.out.strip() == "would send 2 of 3 that match; left out: 1 delivered_since"
+    over = "1 of an alert that is over: told as resolved"
+    assert ended.out.strip() == f"would send 2 of 3 that match; {over}; left out: 1 delivered_since"
     (asked,) = server.asked
     assert (asked["path"], asked["body"]["dry_run"]) == ("/api/v1/deliveries/resend", True)
     assert asked["body"]["filter"] == {"state": "failed", "channel": "oncall"}

@@ -11,7 +11,9 @@ from sqlalchemy import select
 from channels.standin import Scripted
 from notifier.acklinks import delivery_of, masked
 from notifier.clock import utcnow
+from notifier.ends import resolve
 from notifier.model import Attempt, Delivery
+from notifier.resending import resend
 
 if TYPE_CHECKING:
     from tests.delivery.conftest import House
@@ -75,6 +77,23 @@ def test_what_need_not_be_taken_on_has_none(public: "House", what: dict[str, str
     with public.working():
         public.told(one)
     assert arrived(public)
+    assert not LINK.search(arrived(public))
+
+
+def test_nor_has_what_is_sent_again_of_an_alert_that_is_over(public: "House") -> None:
+    public.providers.script("webhook", Scripted(status=400))
+    (one,) = public.alert(public.channel(kind="webhook"))
+    with public.working() as engine:
+        public.told(one, state="failed")
+        with public.store.write() as session:
+            row = session.get_one(Delivery, one)
+            resolve(session, alert_id=row.alert_id, now=utcnow(), title="mended")
+            new = resend(session, row, utcnow())
+        engine.wake([new.shard])
+        public.told(new.id)
+    (message,) = public.providers.messages(accepted=True)
+    assert (message.body["status"], message.body["title"]) == ("resolved", "🟢 Resolved: mended")
+    assert message.body["resolved_at"]
     assert not LINK.search(arrived(public))
 
 
