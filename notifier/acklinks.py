@@ -22,8 +22,9 @@ _SHOWN = re.compile(r"(dlv_[0-9a-z]{26}\.)[a-z2-7]{1,26}")
 
 
 def token_of(view: AlertView, channel_id: str, box: SecretBox) -> str | None:
-    """For what is serious and still going on; of anything else nobody has to be found."""
-    if view.alert_id is None or view.status != FIRING or severity_of(view.severity) not in SERIOUS:
+    """For what is serious, still going on and nobody's yet; of anything else nobody has to be found."""
+    is_serious = view.status == FIRING and severity_of(view.severity) in SERIOUS
+    if view.alert_id is None or not is_serious or view.acked_by:
         return None
     return f"{view.delivery_id}.{_signature(box, view.delivery_id, view.alert_id, channel_id)}"
 

@@ -13,7 +13,8 @@ from notifier.composing import FIRING, Composition, OwnWords, Rendered
 from notifier.facts import event_in
 from notifier.forms import Border, told
 from notifier.gathering import gathered, headed
-from notifier.items import most_severe
+from notifier.heading import Told
+from notifier.heading import head as head_of
 from notifier.templating_child import MAX_OUTPUT
 from notifier.wording import (
     RESOLVED,
@@ -56,7 +57,7 @@ def render_digest(  # noqa: PLR0913, PLR0917  what is told, on what, and how
     own: OwnWords | None = None,
     space: Sequence[int] = (),
 ) -> Rendered:
-    """One message that names every alert in it, oldest first, headed by the latest of the most severe.
+    """One message that names every alert in it, oldest first, headed by what `notifier/heading.py` says.
 
     `space` is the channel's (`Adapter.space`).
 
@@ -64,20 +65,19 @@ def render_digest(  # noqa: PLR0913, PLR0917  what is told, on what, and how
         ValueError: there is no alert to tell.
     """
     say, border = speaker(language, timezone, public_url), Border()
-    severity = most_severe(severity_of(view.severity) for view in views)
     known = [(view, told(view, say, border)) for view in views]
-    head, head_facts = [one for one in known if severity_of(one[0].severity) is severity][-1]
-    whole = replace(head, delivery_id=delivery_id, severity=severity, status=_status(views))
-    if len({view.alert_id for view in views}) > 1 or whole.status == RESOLVED:
+    head, head_facts = known[_head(views)]
+    whole = replace(head, delivery_id=delivery_id)
+    count = _count(views)
+    if count > 1:
         head_facts = {**head_facts, "ack": None}  # nobody can take on several with one link
-    count = {"count": len(views), "others": len(views) - 1}
-    title = say.words["digest_title"].format(title=say.title(whole), **count)
+    # The same alert may be told twice in the same words: sent again on request, or by two rules.
+    rows = list({(view.alert_id, one["time"], one["title"]): one for view, one in known}.values())
     facts = {
-        **headed(head_facts, len(views)), "title": title, "what": say.happened(whole),
-        "text": "", "evidence": [], "tail": [],
-        "resolved": whole.status == RESOLVED, "count": len(views),
-        "intro": say.words["digest_intro"].format(**count),
-        "alerts": gathered([one for _, one in known], say, space, adapter.escape),
+        **headed(head_facts, len(rows)), "title": _counted(say.title(whole), count, say),
+        "text": "", "evidence": [], "tail": [], "count": count,
+        "intro": say.words["digest_intro" if count > 1 else "digest_of_one"].format(count=count),
+        "alerts": gathered(rows, say, space, adapter.escape),
     }  # fmt: skip
     document = {
         **_document(head, head_facts, say), "delivery_id": delivery_id,
@@ -96,14 +96,12 @@ def render_params(
 ) -> tuple[dict[str, str], str | None]:
     """A channel's own `params`, each one line of text; and what went wrong, for which a short text stands.
 
-    Of several alerts the latest of the most severe is told, and how many others there are.
+    Of several alerts the one that heads them is told, and how many others there are.
     """
     say, border = speaker(language, timezone, public_url), Border()
-    severity = most_severe(severity_of(view.severity) for view in views)
-    facts = told([view for view in views if severity_of(view.severity) is severity][-1], say, border)
+    facts = told(views[_head(views)], say, border)
     gist = one_line(f"{facts.get('what', '')} {facts.get('job', '')}", MAX_GIST)
-    if len(views) > 1:
-        gist = say.words["digest_title"].format(title=gist, count=len(views), others=len(views) - 1)
+    gist = _counted(gist, _count(views), say)
     filled = templating.fill(templates, {**facts, "title": gist})
     texts = {name: templating.written(text, escaping.clean) for name, text in filled.texts.items()}
     params = {name: one_line(texts.get(name, gist), MAX_OUTPUT) for name in templates}
@@ -111,12 +109,24 @@ def render_params(
     return params, next(iter([*faults, *border.errors]), None)
 
 
-def _status(views: Sequence[AlertView]) -> str:
-    """Whether anything is still going on of what a digest tells."""
-    over = {view.alert_id for view in views if view.status == RESOLVED}
-    return (
-        FIRING if any(view.status != RESOLVED and view.alert_id not in over for view in views) else RESOLVED
+def _head(views: Sequence[AlertView]) -> int:
+    return head_of(
+        [
+            Told(view.alert_id, severity_of(view.severity), view.status == RESOLVED, bool(view.acked_by))
+            for view in views
+        ]
     )
+
+
+def _count(views: Sequence[AlertView]) -> int:
+    """How many alerts: an alert and its end are one."""
+    return len({view.alert_id for view in views})
+
+
+def _counted(title: str, count: int, say: Speaker) -> str:
+    if count == 1:
+        return title
+    return str(say.words["digest_title"].format(title=title, count=count, others=count - 1))
 
 
 def trial_view(delivery_id: str, channel: str, language: str, now: datetime) -> AlertView:

@@ -31,6 +31,7 @@ _ALERTS = select(
     _A.repeats,
     _A.created_at,
     _A.resolved_at,
+    _A.acked_by,
 ).where(_A.id.in_(bindparam("ids", expanding=True)))
 
 
@@ -167,6 +168,7 @@ def _view(row: Any, alert: Any) -> AlertView:
         repeats=alert.repeats,
         incident={"item": alert.item, "severity": alert.severity},
         links=alert.context.get("links") or {},
+        acked_by=alert.acked_by or "",
     )
 
 

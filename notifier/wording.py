@@ -18,6 +18,7 @@ from channels.graphemes import border
 LANGUAGES = ("zh", "en")
 MAX_LINE = 300
 MAX_TITLE = 120
+MAX_NAME = 40
 MAX_READ = 20_000  # characters of one value that are looked at at all
 SIGNS = {"info": "🔵", "warning": "🟠", "error": "🔴", "critical": "🚨"}
 RESOLVED_SIGN = "🟢"
@@ -45,6 +46,7 @@ class AlertView:
         trigger: `escalation` and `remind` say that it is told again, after how long (`open_s`), and how often
             it was repeated meanwhile.
         ack: the token of the link by which it is taken on (notifier/acklinks.py).
+        acked_by: who has taken it on by now, "" while nobody has.
     """
 
     delivery_id: str
@@ -68,6 +70,7 @@ class AlertView:
     ack: str | None = None
     incident: Mapping[str, str] = field(default_factory=dict)
     links: Mapping[str, Any] = field(default_factory=dict)
+    acked_by: str = ""
 
 
 @cache
@@ -97,7 +100,11 @@ class Speaker:
         happened = self.happened(view)
         if view.status != RESOLVED and view.trigger in self.words["again_titles"]:
             happened = str(self.words["again_titles"][view.trigger]).format(title=happened)
-        return one_line(f"{sign} {happened}" + (f" · {about}" if about else ""), MAX_TITLE)
+        title = f"{sign} {happened}" + (f" · {about}" if about else "")
+        if view.status == RESOLVED or not view.acked_by:
+            return one_line(title, MAX_TITLE)
+        taken = str(self.words["taken_on"].format(who=one_line(view.acked_by, MAX_NAME)))
+        return one_line(title, MAX_TITLE - len(taken)) + taken
 
     def happened(self, view: AlertView) -> str:
         """The item in words, or an alert's own title."""

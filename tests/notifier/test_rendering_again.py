@@ -9,9 +9,11 @@ from channels.base import Message
 from channels.dingtalk import DingTalkConfig
 from channels.feishu import FeishuConfig
 from channels.registry import ADAPTERS
+from notifier.acklinks import token_of
 from notifier.rendering import render, render_digest
-from notifier.wording import AlertView
-from tests.notifier.messages import FULL, PUBLIC, SHANGHAI, SHORT, bodies, incident, recovery
+from notifier.secretbox import SecretBox
+from notifier.wording import MAX_TITLE, AlertView
+from tests.notifier.messages import FULL, PUBLIC, SHANGHAI, SHORT, bare, bodies, incident, recovery
 
 TOKEN = f"dlv_{'1' * 26}.{'a' * 26}"
 ACK = f"{PUBLIC}/ack/{TOKEN}"
@@ -104,3 +106,14 @@ def test_a_digest_has_one_only_where_it_tells_of_one_alert() -> None:
         [one, other], "dlv_9", ADAPTERS["webhook"], "en", SHANGHAI, PUBLIC
     ).message.document
     assert json.dumps(document).count(ACK) == 2
+
+
+@pytest.mark.parametrize("title", ["disk full", "d" * 200])
+def test_what_is_taken_on_by_now_says_so_and_offers_it_to_nobody_else(title: str) -> None:
+    taken = bare(title=title, acked_by="li", alert_id="alr_1")
+    message = render(taken, ADAPTERS["wecom"], "zh", SHANGHAI, PUBLIC).message
+    assert message.title.endswith("（li 已认领）")
+    assert len(message.title) <= MAX_TITLE
+    box = SecretBox("a-secret-key-of-tests")
+    assert token_of(taken, "chn_1", box) is None
+    assert token_of(replace(taken, acked_by=""), "chn_1", box) is not None

@@ -1,14 +1,16 @@
 """Digests: one message that names every alert in it, headed by the most severe, however many there are."""
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from channels.base import Severity, mentions
+from channels.base import Message, Severity, mentions
 from channels.registry import ADAPTERS
-from notifier.rendering import render_digest
+from notifier.rendering import AlertView, render_digest
 from tests.notifier.dialects import READERS
-from tests.notifier.messages import AT, FULL, PUBLIC, SHANGHAI, bodies, incident, news, recovery
+from tests.notifier.messages import AT, FULL, PUBLIC, SHANGHAI, bare, bodies, incident, news, recovery
 
 THREE = [
     news("jobRunning", alert_id="alr_1"),
@@ -55,13 +57,11 @@ def test_it_reads_well() -> None:
     views = [incident("jobFT", labels={}), recovery(labels={})]
     message = render_digest(views, "dlv_9", ADAPTERS["wecom"], "zh", SHANGHAI, None).message
     assert message.text == (
-        "**rank 11（node-2）的 GPU 出现硬件故障（Xid 79：GPU 掉卡）**\n"
+        "**训练已恢复，停训 1 分 37 秒，重算 41 步**\n"
+        "**此前故障**：rank 11（node-2）的 GPU 出现硬件故障（Xid 79：GPU 掉卡）\n"
         "**定位**：rank 11 · Pod worker-1 · 节点 node-2\n"
-        "**处理**：重启任务 · 隔离节点 node-2 · 第 2 次重启 · 剩余 8 次\n"
-        "**原因**：首次出现此故障；隔离节点 node-2\n"
-        "**建议**：将该节点移出调度，检查或复位 GPU 后再恢复\n"
         "\n"
-        "共 2 条告警，按时间先后：\n"
+        "告警经过，按时间先后：\n"
         "\n"
         "2026-09-04 14:14:15 +08:00 **🟠 触发容错 · llm-70b-pretrain**\n"
         "rank 11（node-2）的 GPU 出现硬件故障（Xid 79：GPU 掉卡）"
@@ -75,14 +75,64 @@ def test_it_reads_well() -> None:
 def test_what_is_over_by_now_is_told_as_such_and_wakes_nobody() -> None:
     hang = incident("jobHang")
     over = render_digest([hang, recovery()], "dlv_9", ADAPTERS["wecom"], "zh", SHANGHAI, None).message
-    assert (over.status, over.severity) == ("resolved", Severity.ERROR)
-    assert over.title == "🟢 已解除：训练卡住 · llm-70b-pretrain（共 2 条）"
+    assert (over.status, over.document["status"]) == ("resolved", "resolved")
+    assert over.title == "🟢 训练已恢复 · llm-70b-pretrain"
     assert not mentions(over)
     another = incident("jobHang", alert_id="alr_2")
     goes_on = render_digest(
         [hang, another, recovery()], "dlv_9", ADAPTERS["wecom"], "zh", SHANGHAI, None
     ).message
     assert goes_on.status == "firing"
+
+
+def seen(*views: AlertView, kind: str = "webhook") -> Message:
+    return render_digest(views, "dlv_9", ADAPTERS[kind], "en", SHANGHAI, PUBLIC).message
+
+
+def burning(name: str, **changes: Any) -> AlertView:
+    title = f"link down on {name}"
+    return bare(alert_id=f"alr_{name}", delivery_id=f"dlv_{name}", title=title, **changes)
+
+
+def over(name: str, **changes: Any) -> AlertView:
+    return replace(burning(name, status="resolved", resolved_at=AT, **changes), delivery_id=f"dlv_end_{name}")
+
+
+def test_what_goes_on_heads_what_is_over() -> None:
+    """Though the latter was as severe, and its end the latest."""
+    message = seen(burning("a"), burning("b"), over("b"))
+    assert (message.title, message.link) == ("🔴 link down on a (and 1 more)", f"{PUBLIC}/deliveries/dlv_a")
+    document = message.document
+    assert [document[name] for name in ("id", "status", "resolved_at")] == ["alr_a", "firing", None]
+    told = ("🔴 link down on a", "🔴 link down on b", "🟢 Resolved: link down on b")
+    assert [one["title"] for one in document["alerts"]] == list(told)
+    assert "2 alerts, oldest first" in seen(burning("a"), burning("b"), over("b"), kind="wecom").text
+
+
+def test_what_is_over_and_was_more_severe_wakes_nobody() -> None:
+    message = seen(burning("b", severity="critical"), over("b", severity="critical"), news("jobFT"))
+    assert (message.severity, message.status, mentions(message)) == ("warning", "firing", False)
+
+
+def test_where_all_is_over_its_end_heads_it() -> None:
+    message = seen(burning("a"), burning("b", severity="warning"), over("a"), over("b", severity="warning"))
+    assert message.title == "🟢 Resolved: link down on a (and 1 more)"
+    assert [message.document[name] for name in ("id", "status")] == ["alr_a", "resolved"]
+
+
+def test_what_somebody_has_taken_on_is_told_so_and_does_not_head_it() -> None:
+    message = seen(burning("a"), burning("b", acked_by="li"), kind="wecom")
+    assert message.title == "🔴 link down on a (and 1 more)"
+    assert "🔴 link down on b (taken on by li)" in message.text
+
+
+def test_what_is_told_twice_in_the_same_words_is_one_alert() -> None:
+    again = replace(burning("a"), delivery_id="dlv_again")
+    message = seen(burning("a"), again, kind="wecom")
+    assert message.title == "🔴 link down on a"
+    assert message.text.count("link down on a") == 1
+    ids = [one["delivery_id"] for one in seen(burning("a"), again).document["alerts"]]
+    assert ids == ["dlv_a", "dlv_again"]
 
 
 @pytest.mark.parametrize("kind", ["dingtalk", "wecom", "feishu"])
@@ -99,7 +149,7 @@ def test_hundreds_of_the_same_kind_are_counted() -> None:
         news("jobRunning", alert_id=f"alr_{n}", created_at=AT + timedelta(seconds=n)) for n in range(300)
     ]
     message = render_digest(
-        [*views, incident("jobHang")], "dlv_9", ADAPTERS["wecom"], "en", SHANGHAI, None
+        [*views, incident("jobHang", alert_id="alr_h")], "dlv_9", ADAPTERS["wecom"], "en", SHANGHAI, None
     ).message
     assert "Job is running · llm-70b-pretrain ×300, until 2026-09-04 14:19:14 +08:00" in message.text
     assert message.title.endswith("(and 300 more)")

@@ -85,7 +85,8 @@ def test_a_call_says_whole_sentences_and_the_key_fact_twice(language: str, view:
 @pytest.mark.parametrize("kind", SHORT)
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_a_digest_names_its_alerts(kind: str, language: str) -> None:
-    views = [incident("jobHang", job={"name": f"job {name}"}) for name in ("alpha", "beta", "gamma")]
+    names = ("alpha", "beta", "gamma")
+    views = [incident("jobHang", alert_id=name, job={"name": f"job {name}"}) for name in names]
     text = render_digest(views, "dlv_9", ADAPTERS[kind], language, SHANGHAI, PUBLIC).message.text
     assert [name for name in ("alpha", "beta", "gamma", "3") if name not in text] == []
     assert PUBLIC not in text
