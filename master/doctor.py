@@ -17,8 +17,9 @@ from master import checks
 from master.cli.errors import CommandError
 from master.datadir import ready
 from master.doctorwords import NOT_SET, STRANGER, WHOSE, words
-from master.model import Node
-from notifier import reach
+from master.lifecycle import FINAL
+from master.model import Job, Node
+from notifier import reach, strays
 from notifier.auth import ADMIN_FILE
 from notifier.clock import utcnow
 from notifier.migrations import head, is_older, revision
@@ -133,6 +134,7 @@ class Doctor:
                 yield self.clock("database", (store.now(session) - utcnow()).total_seconds())
             yield from self._workers(session, store)
             yield from self._channels(session)
+            yield self._rules(session, store.now(session))
             yield from self._agents(session, store)
         late = checks.leaderless(store)
         yield (
@@ -184,6 +186,14 @@ class Doctor:
         held = session.scalar(select(func.count()).where(Delivery.state == "held"))
         names = ", ".join("/".join(filter(None, (row.pool, row.queue, row.name))) for row in broken[:10])
         yield self.say(WARN, "channels", "channels_broken", names=names, held=held)
+
+    def _rules(self, session: Session, now: datetime) -> Finding:
+        rows = session.execute(select(Job.id, Job.pool, Job.queue).where(Job.status.not_in(FINAL)))
+        found = strays.all_of(session, {job: (pool, queue) for job, pool, queue in rows}, now)
+        if not found:
+            return self.say(OK, "rules", "rules")
+        said = "; ".join(f"{owner}: {', '.join(names)}" for owner, names in list(found.items())[:10])
+        return self.say(WARN, "rules", "rules_strays", said=said)
 
     def _agents(self, session: Session, store: Store) -> Iterator[Finding]:
         nodes = session.scalars(select(Node).where(Node.agent_seen_at.is_not(None)).order_by(Node.name)).all()

@@ -92,6 +92,20 @@ WORDS: dict[str, dict[str, Said]] = {
         "zh": ("没有应答（{why}）：告警会晚大约一秒", "检查 FAULTCAST_REDIS_URL"),
     },
     "channels": {"en": ("{count}, none broken", ""), "zh": ("{count} 个，均正常", "")},
+    "rules": {
+        "en": ("whom rules and on-call lists name is there", ""),
+        "zh": ("规则和值班表提到的渠道都在", ""),
+    },
+    "rules_strays": {
+        "en": (
+            "named, but not there: {said}",
+            "make the channel again, or give whoever names it others (faultcast alerts set, faultcast apply)",
+        ),
+        "zh": (
+            "提到了但不存在：{said}",
+            "重新创建渠道，或让提到它的改用其他渠道（faultcast alerts set、faultcast apply）",
+        ),
+    },
     "channels_broken": {
         "en": (
             "broken: {names}; {held} deliveries are held",

@@ -112,6 +112,12 @@ class Spec(Body):
         holders += [(f"overrides.{n}.channels", one.channels or ()) for n, one in enumerate(self.overrides)]
         return [(f"{place}.{m}", name) for place, names in holders for m, name in enumerate(names)]
 
+    def names_from(self, moment: datetime) -> list[str]:
+        """Every channel that may be told at that moment or later, each once."""
+        holders = [person.channels for person in self.people]
+        holders += [one.channels or [] for one in self.overrides if one.until > moment]
+        return list(dict.fromkeys(name for names in holders for name in names))
+
 
 @dataclass(frozen=True)
 class Turn:

@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from notifier import names
+from notifier import names, strays
 from notifier.auth import Principal
 from notifier.documents import ChannelName, Document, Moment, Scope, scope_of, split_scope
 from notifier.ids import new_id
@@ -34,6 +34,7 @@ class OncallChange(Spec):
     name: str | None = None
     scope: str | None = None
     id: str | None = Field(default=None, description="ignored, like all that the server alone knows")
+    missing: list[str] | None = None
     now: dict[str, Any] | None = None
     created_at: str | None = None
     updated_at: str | None = None
@@ -60,6 +61,7 @@ class OncallDocument(Document):
     start: str
     people: list[dict[str, Any]]
     overrides: list[dict[str, Any]]
+    missing: list[str] = Field(description="channels that it names and that are not there any more")
     now: TurnDocument | None = Field(description="who has the turn, now or `at` the moment asked for")
     created_at: Moment
     updated_at: Moment
@@ -97,17 +99,29 @@ def change(session: Session, row: Oncall, body: OncallChange, now: datetime) -> 
 
 
 def add_override(session: Session, row: Oncall, one: Override, now: datetime) -> None:
-    """Somebody stands in for a time.
+    """Somebody stands in for a time; whatever else the list names may be gone.
 
     Raises:
-        Problem: it names somebody or a channel that is not there (422).
+        Problem: it names somebody who is not there or cannot be told, or a channel that is not there (422).
     """
+    scope = (row.pool, row.queue)
+    people = {person["name"]: person["channels"] for person in row.spec["people"]}
+    if one.channels is not None:
+        errors = _missing(session, scope, [(f"channels.{n}", name) for n, name in enumerate(one.channels)])
+        if errors:
+            raise Problem(422, errors=errors)
+    elif one.person not in people:
+        raise invalid("person", "is not in people; give channels too, or one of people")
+    elif not lookup(session, *scope, set(people[one.person])):
+        names = ", ".join(people[one.person])
+        raise invalid("person", f"is reached by {names}, and no such channel is there: give channels too")
     overrides = [*row.spec["overrides"], one.model_dump(mode="json", by_alias=True)]
     try:
-        body = OncallChange.model_validate({**row.spec, "overrides": overrides})
+        body = Spec.model_validate({**row.spec, "overrides": overrides})
     except ValidationError as error:
-        raise of_validation(error, under="", model=OncallChange) from None
-    change(session, row, body, now)
+        raise of_validation(error, under="", model=Spec) from None
+    _write(row, body, now)
+    session.flush()
 
 
 def find(
@@ -147,6 +161,7 @@ def document(session: Session, row: Oncall, at: datetime) -> OncallDocument:
         start=stored["start"],
         people=stored["people"],
         overrides=stored["overrides"],
+        missing=strays.of_list(session, row, at),
         now=_shown(readable(row.spec), session, at),
         created_at=row.created_at,
         updated_at=row.updated_at,
@@ -175,15 +190,19 @@ def _write(row: Oncall, body: Spec, now: datetime) -> None:
 
 def _check(session: Session, body: Spec, scope: tuple[str, str]) -> None:
     """Every channel that it names must be there: a list's people are reached by channels, not by lists."""
-    places = body.channel_names()
-    known = lookup(session, *scope, {name for _, name in places})
-    where = f"{scope_of(*scope)} or {scope[0]}" if scope[1] else scope[0]
-    errors = [
-        (place, f"there is no channel {name} in {where}") for place, name in places if name not in known
-    ]
+    errors = _missing(session, scope, body.channel_names())
     reached: dict[str, list[str]] = {}
     for n, person in enumerate(body.people):
         if sorted(reached.setdefault(person.name, person.channels)) != sorted(person.channels):
             errors.append((f"people.{n}.name", SAME_NAME))
     if errors:
         raise Problem(422, errors=errors)
+
+
+def _missing(
+    session: Session, scope: tuple[str, str], places: list[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """Of names by place those that are no channel there."""
+    known = lookup(session, *scope, {name for _, name in places})
+    where = f"{scope_of(*scope)} or {scope[0]}" if scope[1] else scope[0]
+    return [(place, f"there is no channel {name} in {where}") for place, name in places if name not in known]

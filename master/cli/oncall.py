@@ -21,6 +21,7 @@ COLUMNS = {
     "TURN": field("turn"),
     "NOW": lambda item: (item["now"] or {}).get("person"),
     "CHANNELS": lambda item: (item["now"] or {}).get("channels"),
+    "MISSING": field("missing"),
     "UNTIL": lambda item: shown((item["now"] or {}).get("until")),
 }
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]

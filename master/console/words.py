@@ -216,6 +216,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "on_duty": ("on duty", "当前值班"),
     "stands_in": ("stands in", "替班"),
     "stand_in": ("Stands in", "替班"),
+    "missing": ("no such channel", "渠道不存在"),
     "unreadable": ("cannot be read: save it anew", "无法读取：请重新保存"),
     "delete": ("Delete", "删除"),
 }  # fmt: skip

@@ -111,6 +111,39 @@ def test_a_list_is_told_by_rules_and_by_name_until_it_is_deleted(
     assert "night is not there" in left["why"]
 
 
+def test_an_override_is_judged_by_what_it_names_alone(client: httpx.Client) -> None:
+    """Somebody else's channel was deleted: the list says so, and whoever can be told may stand in."""
+    for name in ("gone", "old"):
+        client.post("/channels", json=channel_body(name))
+    people = ["ding", "gone", {"name": "li", "channels": ["gone", "mail"]}]
+    past = {"from": "2020-01-01T00:00:00Z", "until": "2020-01-02T00:00:00Z", "channels": ["old"]}
+    made = client.post("/oncall", json={**ROTA, "people": people, "overrides": [past]})
+    assert (made.status_code, made.json()["missing"]) == (201, [])
+    for name in ("gone", "old"):
+        assert client.delete(f"/channels/{name}").status_code == 204
+    assert client.get("/oncall/night").json()["missing"] == ["gone"]
+    assert client.get("/oncall").json()["items"][0]["missing"] == ["gone"]
+    span = {"from": "2026-12-24T00:00:00Z", "until": "2026-12-25T00:00:00Z"}
+
+    def post(**who: Any) -> httpx.Response:
+        return client.post("/oncall/night/overrides", json={**span, **who})
+
+    fields = {
+        answer.json()["errors"][0]["field"]
+        for answer in (post(person="gone"), post(person="nobody"))
+        if answer.status_code == 422
+    }
+    assert fields == {"person"}
+    assert post(channels=["mail", "gone"]).json()["errors"][0]["field"] == "channels.1"
+    assert [post(person="ding").status_code, post(person="li").status_code] == [201, 201]
+    assert post(person="gone", channels=["mail"]).status_code == 201
+    assert [one["person"] for one in client.get("/oncall/night").json()["overrides"][1:]] == [
+        "ding",
+        "li",
+        "gone",
+    ]
+
+
 WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
     "a channel that is not there": ({"people": ["ding", "nobody"], "overrides": []}, "people.1.channels.0"),
     "an override's channel that is not there": (

@@ -16,10 +16,10 @@ from sqlalchemy import text, update
 
 from master.doctor import Doctor
 from master.doctorwords import NOT_SET, STRANGER, WORDS
-from master.model import Leader, Node
+from master.model import Job, Leader, Node
 from master.runtimes.local import LocalRuntime
 from notifier.clock import utcnow
-from notifier.model import Channel, Delivery, Worker
+from notifier.model import AlertConfig, Channel, Delivery, Oncall, Worker
 from notifier.secretbox import open_box
 from notifier.settings import Settings
 from notifier.storage import Store
@@ -123,6 +123,34 @@ def test_a_database_with_troubles(store: Store, tmp_path: Path) -> None:
     with store.write() as session:
         session.execute(update(Channel).values(health="ok"))
     assert looked(data, **known)["channels"][0][0] == "ok"
+
+
+def test_who_names_what_is_not_there(store: Store, tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, data_dir=tmp_path, secret_key=KEY)
+    open_box(settings, store)
+    known = {"database_url": store.engine.url.render_as_string(hide_password=False), "secret_key": KEY}
+    rules = {"rules": [{"channels": ["here", "gone"], "fallback": ["night"]}]}
+    with store.write() as session:
+        channel = {"kind": "webhook", "config": {}, "shard": 1, "health": "ok"}
+        session.add(row(Channel, id="chn_1", pool="p", name="here", **channel))
+        spec = {
+            "turn": "daily",
+            "start": "2026-11-30",
+            "people": [{"name": "li", "channels": ["here", "lost"]}],
+        }
+        session.add(row(Oncall, id="onc_1", pool="p", name="night", spec=spec))
+        for name, status in (("job_1", "Running"), ("job_2", "Failed")):
+            session.add(row(Job, id=name, pool="p", queue="q", name=name, status=status, spec={},
+                            fault_tolerance={}, warnings=[]))  # fmt: skip
+        for kind, owner in (("pool", "p"), ("job", "job_1"), ("job", "job_2")):
+            session.add(row(AlertConfig, owner_kind=kind, owner_id=owner, config=rules))
+    ((level, said),) = looked(tmp_path, **known)["rules"]
+    assert level == "warn"
+    assert "pool:p: gone; job_1: gone; oncall:p/night: lost " in said
+    with store.write() as session:
+        for n, name in enumerate(("gone", "lost"), 2):
+            session.add(row(Channel, id=f"chn_{n}", pool="p", name=name, **channel))
+    assert looked(tmp_path, **known)["rules"][0][0] == "ok"
 
 
 @pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)  # its revision is changed

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
-from notifier.model import Oncall, Silence
+from notifier.model import Channel, Oncall, Silence
 from notifier.storage import Store
 
 Page = Any  # a browser of conftest.py
@@ -83,6 +83,16 @@ def test_somebody_stands_in_by_the_operators_clock(browser: SignIn, store: Store
     assert "2026-12-24" in visitor.get("/oncall").text
     assert send(visitor, "/oncall/night/override", person="nobody", **span).status_code == 422
     assert send(visitor, "/oncall/night/override", person="plain", **span | {"until": "x"}).status_code == 422
+
+
+def test_a_channel_that_a_list_names_and_that_was_deleted_is_shown(
+    browser: SignIn, store: Store, told: Told
+) -> None:
+    visitor = browser()
+    assert "no such channel" not in visitor.get("/oncall").text
+    with store.write() as session:
+        session.execute(update(Channel).values(name="another"))
+    assert "oncall: no such channel" in visitor.get("/oncall").text
 
 
 @pytest.mark.parametrize("path", ["/silences", "/oncall/night/delete", "/oncall/night/override"])
