@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from master.console.render import HEADERS, page
+from master.console.render import HEADERS, page, paging
 from master.console.session import Acting, SignedIn, local_path, services_of
 from notifier.alertdocuments import AckBody
 from notifier.api import alerts
@@ -29,10 +29,8 @@ def list_alerts(
     """The open ones; `show=all`: those that are over too."""
     wanted = alerts.Wanted(status=None if show == "all" else FIRING)
     found = alerts.list_alerts(visitor.principal, services_of(request), Ask(PAGE, cursor), wanted)
-    url = request.url.remove_query_params("cursor")
-    older = str(url.include_query_params(cursor=found.next_cursor)) if found.next_cursor else None
     values = {"visitor": visitor, "lines": found.items, "is_all": show == "all"}
-    return page(request, "alerts.html", values | {"first": str(url) if cursor else None, "older": older})
+    return page(request, "alerts.html", values | paging(request, cursor, found.next_cursor))
 
 
 @router.post("/alerts/{alert_id}/ack")

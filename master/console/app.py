@@ -41,7 +41,8 @@ def mount_console(app: FastAPI, services: Services, controller: Controller) -> N
 
 
 def _console(services: Services, controller: Controller) -> FastAPI:
-    console = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    # A redirect to the path without its last slash would name a scheme and host: a proxy may have others.
+    console = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     console.state.services, console.state.controller = services, controller
     for router in (entry.router, routes.router, alertpages.router, ruleviews.router, actions.router):
         console.router.routes += router.routes

@@ -41,6 +41,17 @@ _templates.globals.update(
 )
 
 
+def paging(request: Request, cursor: str | None, following: str | None) -> dict[str, str | None]:
+    """Paths of the first and the next page, filters kept: a proxy may have another scheme and host."""
+    kept = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
+
+    def path(*more: tuple[str, str]) -> str:
+        asked = urlencode([*kept, *more])
+        return request.url.path + (f"?{asked}" if asked else "")
+
+    return {"first": path() if cursor else None, "older": path(("cursor", following)) if following else None}
+
+
 def page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
     """The template with `values`, and what every page needs: words, clock, language, where we are."""
     language = language_of(request)

@@ -11,7 +11,7 @@ from master import nodesignals
 from master.api import insight
 from master.console.deliveryviews import Chosen, channel_names, steps_of
 from master.console.jobviews import find_job, list_events, list_jobs, said, view_job
-from master.console.render import HEADERS, page
+from master.console.render import HEADERS, page, paging
 from master.console.session import (
     Refused,
     SignedIn,
@@ -52,7 +52,7 @@ def jobs(request: Request, visitor: SignedIn, status: Word = None, cursor: Curso
     with services_of(request).store.read() as session:
         lines, following = list_jobs(session, visitor.principal, Ask(PAGE, cursor), status)
     values = {"visitor": visitor, "lines": lines, "status": status, "statuses": STATUSES}
-    return page(request, "jobs.html", values | _paging(request, cursor, following))
+    return page(request, "jobs.html", values | paging(request, cursor, following))
 
 
 @router.get("/jobs/{job_id}")
@@ -88,7 +88,7 @@ def events(request: Request, visitor: SignedIn, cursor: Cursor = None) -> Respon
     language = language_of(request)
     lines = [(event, job, said(event.reason, language)) for event, job in found]
     values = {"visitor": visitor, "lines": lines}
-    return page(request, "events.html", values | _paging(request, cursor, following))
+    return page(request, "events.html", values | paging(request, cursor, following))
 
 
 def chosen_of(
@@ -119,7 +119,7 @@ def list_deliveries(
         "states": STATES,
         "asked": urlencode({name: value for name, value in vars(chosen).items() if value}),
     }
-    return page(request, "deliveries.html", values | _paging(request, cursor, found.next_cursor))
+    return page(request, "deliveries.html", values | paging(request, cursor, found.next_cursor))
 
 
 @router.get("/deliveries/export")
@@ -166,7 +166,7 @@ def channels(request: Request, visitor: SignedIn, cursor: Cursor = None) -> Resp
     with services_of(request).store.read() as session:
         found = rows_page(session, rows, Channel.id, Ask(PAGE, cursor))
     values = {"visitor": visitor, "lines": found.rows}
-    return page(request, "channels.html", values | _paging(request, cursor, found.next_cursor))
+    return page(request, "channels.html", values | paging(request, cursor, found.next_cursor))
 
 
 @router.get("/nodes")
@@ -178,10 +178,3 @@ def nodes(request: Request, visitor: SignedIn) -> Response:
         found = session.scalars(rows).all()
         signals = nodesignals.open_signals(session, [node.name for node in found], utcnow())
     return page(request, "nodes.html", {"visitor": visitor, "nodes": found, "signals": signals})
-
-
-def _paging(request: Request, cursor: str | None, following: str | None) -> dict[str, str | None]:
-    """Addresses of the first and the next page, with the filters kept."""
-    url = request.url.remove_query_params("cursor")
-    older = str(url.include_query_params(cursor=following)) if following else None
-    return {"first": str(url) if cursor else None, "older": older}

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Query, Request
 from pydantic import BaseModel, ValidationError
 from starlette.responses import RedirectResponse, Response
 
-from master.console.render import HEADERS, page
+from master.console.render import HEADERS, page, paging
 from master.console.session import Acting, SignedIn, services_of
 from notifier import oncalls, silencebook
 from notifier.api import oncall, silences
@@ -37,7 +37,7 @@ def list_silences(request: Request, visitor: SignedIn, cursor: Cursor = None) ->
         found = silencebook.listed(session, visitor.principal, Ask(PAGE, cursor))
         lines = [silencebook.document(row, now) for row in found.rows]
     values = {"visitor": visitor, "lines": lines, "operators": OPERATORS, "spans": list(SPANS), "rows": ROWS}
-    return page(request, "silences.html", values | _paging(request, cursor, found.next_cursor))
+    return page(request, "silences.html", values | paging(request, cursor, found.next_cursor))
 
 
 @router.post("/silences")
@@ -76,7 +76,7 @@ def list_lists(request: Request, visitor: SignedIn, cursor: Cursor = None) -> Re
         found = oncalls.listed(session, visitor.principal, Ask(PAGE, cursor))
         lines = [oncalls.document(session, row, now) for row in found.rows]
     values = {"visitor": visitor, "lines": lines, "today": f"{now.astimezone(_zone(request)):%Y-%m-%d}"}
-    return page(request, "oncall.html", values | _paging(request, cursor, found.next_cursor))
+    return page(request, "oncall.html", values | paging(request, cursor, found.next_cursor))
 
 
 @router.post("/oncall")
@@ -139,12 +139,6 @@ def _moment(request: Request, field: str, text: str) -> str:
 
 def _zone(request: Request) -> ZoneInfo:
     return ZoneInfo(services_of(request).settings.timezone)
-
-
-def _paging(request: Request, cursor: str | None, following: str | None) -> dict[str, str | None]:
-    url = request.url.remove_query_params("cursor")
-    older = str(url.include_query_params(cursor=following)) if following else None
-    return {"first": str(url) if cursor else None, "older": older}
 
 
 def _to(path: str) -> Response:
