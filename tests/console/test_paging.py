@@ -20,7 +20,8 @@ JUST_MORE = 51
 NOW = utcnow()
 LIST = {"turn": "daily", "handover": "09:00", "weekday": None, "timezone": None, "start": "2026-11-30"}
 FAULT = {
-    "job_id": "job_1", "time": NOW, "confidence": 0.5, "fault_class": "hang", "cause": "hang", "culprit": {}, "evidence": [],
+    "job_id": "job_1", "time": NOW, "confidence": 0.5, "fault_class": "hang", "cause": "hang",
+    "culprit": {}, "evidence": [],
     "reason": {"en": "r"}, "advice": {"en": "a"}, "decision": {"action": "none", "why": {"en": "w"}},
 }  # fmt: skip
 JOB = {"status": "Running", "spec": {}, "fault_tolerance": {}, "warnings": []}
@@ -36,7 +37,7 @@ LISTS: dict[str, tuple[type[Any], dict[str, Any]]] = {
 
 
 def made(table: type[Any], n: int, given: dict[str, Any]) -> Any:
-    more = {"name": f"n{n}"} if hasattr(table, "name") else {}
+    more = {name: value for name, value in (("name", f"n{n}"), ("run", n)) if hasattr(table, name)}
     return row(table, id=new_id("row", NOW), pool="p", **more, **given)
 
 
