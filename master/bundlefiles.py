@@ -10,17 +10,14 @@ from agent.flight import MAX_BYTES, NoDumpError
 from master.bundleflight import Dump, Span, beside, is_dump, read_dump, seen_of, with_ranks
 from master.bundlelogs import Entry, LogFile, LogReader
 from master.bundlenames import named
-from master.bundleread import NEVER, Bundle, BundleError, Line, NodeWorld, read_seen
+from master.bundleread import NEVER, Bundle, BundleError, Line, NodeWorld, of_this_time, read_seen
 from master.bundleread import seen_of as line_seen
 from master.bundlesources import SAMPLE, Found, Stream, files_of, why
 from master.bundlestamps import Sort, shift
-from master.casefile import Seen, Source
+from master.casefile import Seen
 
 _TEXT = frozenset(b"\t\n\r\f\b\x1b\v")
 _NOTHING, _ALIKE = timedelta(0), timedelta(minutes=5)
-_LONG_BEFORE = timedelta(
-    hours=1
-)  # a kernel's log reaches back beyond the job; a job's log may begin with its errors
 _SOURCES = {"log": "stderr"}
 Note = Callable[[str], None]
 
@@ -112,7 +109,7 @@ def together(
         if log.began is not None and log.named.kind == "log" and log.clock.sort <= Sort.YEARLESS
     ]
     if began:
-        seen = [one for one in seen if one.source is not Source.NODE or one.at >= min(began) - _LONG_BEFORE]
+        seen = of_this_time(seen, min(began))
     ordered = sorted(seen, key=lambda one: one.at)
     first = min([end, *began, *(one.at for one in ordered[:1])])
     is_local = any(log.clock.sort is Sort.FULL and not log.clock.is_zoned for log in logs)

@@ -27,6 +27,7 @@ Mark = tuple[datetime, int | None]  # when a step was told of, and its number
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG_BEFORE = timedelta(days=1)  # beyond what time zones make of a stamp that tells none
 _BEFORE = timedelta(seconds=60)  # a node's clock may be behind
+_EARLIER = timedelta(hours=1)  # a kernel's log reaches back beyond the job; a job's may begin with its errors
 
 
 class BundleError(ValueError):
@@ -72,8 +73,16 @@ def read_lines(
         if line.source in ("stdout", "stderr") and is_progress(line.text)
     ]
     span = (in_order[0].at, in_order[-1].at) if in_order else (NEVER, NEVER)
-    seen = sorted([*seen, *more], key=lambda one: one.at)
+    seen = of_this_time(
+        sorted([*seen, *more], key=lambda one: one.at),
+        min((line.at for line in in_order if line.source not in ("kernel", "journal")), default=span[0]),
+    )
     return read_seen(seen, marks, nodes, span, started_at=started_at, addresses=_pods(in_order))
+
+
+def of_this_time(seen: Iterable[Seen], began: datetime) -> list[Seen]:
+    """Without what kernels said long before a job's own lines began: it is of another time."""
+    return [one for one in seen if one.source is not Source.NODE or one.at >= began - _EARLIER]
 
 
 def _is_replayed(line: Line, since: datetime) -> bool:

@@ -192,3 +192,12 @@ def test_words_of_an_agent() -> None:
     ]
     kinds = [one.kind if one else None for one in told]
     assert kinds == ["heartbeat_missing", "no_progress", "stacks", "heartbeat_ok", None]
+
+
+@pytest.mark.parametrize(("hour", "cause"), [(1, "user_code_error"), (2, "gpu_hardware")])
+def test_a_kernels_old_words_in_a_bundle_that_does_not_tell_when_it_began(hour: int, cause: str) -> None:
+    xid = "NVRM: Xid (PCI:0000:9d:00): 79, pid=7, name=python, GPU has fallen off the bus."
+    old = line(1, "node-b", None, "kernel", xid) | {"t": f"2026-01-12T0{hour}:30:00Z"}
+    lines = [old, line(2, "node-b", 2, "stderr", "[rank2]: ValueError: bad sample")]
+    (fault,) = answer(from_document({"log": lines}, "case"))["faults"]
+    assert fault["cause"] == cause
