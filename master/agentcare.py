@@ -23,6 +23,8 @@ def look(hands: Hands, job: Job, pods: Iterable[Pod], states: Mapping[str, PodSt
         if state is None or state.phase is not Phase.RUNNING or pod.status != PodStatus.RUNNING:
             continue
         silent_for = heard.silence(pod)
+        if state.agent_alive and silent_for > SILENT and ensure_agent(hands, job, pod, heard.now):
+            continue  # it looked for us at an address that we have no more
         is_lost = not state.agent_alive or silent_for > SILENT
         if is_lost and pod.agent_lost_at is None:
             why = f"silent for {silent_for.total_seconds():.0f} s" if state.agent_alive else DEAD

@@ -13,13 +13,14 @@ from notifier.model import Token
 
 def look(hands: Hands, pool: str, now: datetime) -> None:
     for node in hands.runtime.nodes():
-        hands.runtime.ensure_node_agent(node, partial(_access, hands, pool, node, now))
+        access = AgentAccess(hands.server, partial(_new_token, hands, pool, node, now))
+        hands.runtime.ensure_node_agent(node, access)
 
 
-def _access(hands: Hands, pool: str, node: str, now: datetime) -> AgentAccess:
+def _new_token(hands: Hands, pool: str, node: str, now: datetime) -> str:
     """A fresh token; those of earlier lives are void."""
     name = f"agent of {node}"
     with hands.write() as session:
         session.execute(delete(Token).where(Token.node == node, Token.name == name))
         _, plaintext = create_token(session, NewToken(name, Role.AGENT, pool, node=node), now)
-    return AgentAccess(hands.server, plaintext)
+    return plaintext

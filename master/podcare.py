@@ -47,18 +47,18 @@ def start_pending(hands: Hands, job: Job, pods: Sequence[Pod], now: datetime) ->
     return bool(pending)
 
 
-def ensure_agent(hands: Hands, job: Job, pod: Pod, now: datetime) -> None:
-    """A fresh token for each life of the agent; the one before is void."""
+def ensure_agent(hands: Hands, job: Job, pod: Pod, now: datetime) -> bool:
+    """A fresh token for each life of the agent; the one before is void. Whether one begins now."""
 
-    def access() -> AgentAccess:
+    def new_token() -> str:
         with hands.write() as session:
             session.execute(delete(Token).where(Token.pod_id == pod.id))
             new = NewToken(f"agent of {pod.name}", Role.AGENT, job.pool, job.queue, pod_id=pod.id)
             _, plaintext = create_token(session, new, now)
             session.get_one(Pod, pod.id, with_for_update=True).agent_started_at = now
-        return AgentAccess(hands.server, plaintext)
+        return plaintext
 
-    hands.runtime.ensure_agent(ref(pod), access)
+    return hands.runtime.ensure_agent(ref(pod), AgentAccess(hands.server, new_token))
 
 
 def watch(hands: Hands, job: Job, pods: Sequence[Pod], now: datetime) -> dict[str, PodState]:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from master.runtimes.base import AgentAccess, RuntimeFailure
@@ -35,24 +35,22 @@ class Agents:
     def alive(self, folder: Path) -> bool:
         return self._pid(folder) is not None
 
-    def ensure(
-        self, folder: Path, access: Callable[[], AgentAccess], env: Mapping[str, str], *flags: str
-    ) -> None:
-        """Start the folder's agent unless one lives. `access` is asked for only then."""
-        if self.alive(folder):
-            return
-        self._end_unnoted(folder)
-        granted = access()
+    def ensure(self, folder: Path, access: AgentAccess, env: Mapping[str, str], *flags: str) -> bool:
+        """Start the folder's agent unless one lives that knows this server; says whether it did."""
+        if self.alive(folder) and _server_of(folder) == access.server:
+            return False
+        self._end(folder)
         token = folder / "agent.token"
-        _write_private(token, granted.token)
+        _write_private(token, access.new_token())
         kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
         told = {
-            "FAULTCAST_SERVER": granted.server,
+            "FAULTCAST_SERVER": access.server,
             "FAULTCAST_AGENT_TOKEN_FILE": str(token),
             FOLDER_MARK: str(folder),
         }
         pid = self._spawn(folder, {**kept, **env, **told}, flags)
-        write_whole(folder / NOTE, identity(pid))
+        write_whole(folder / NOTE, {**identity(pid), "server": access.server})
+        return True
 
     def stop(self, folder: Path) -> None:
         """TERM, and KILL when asked again after a grace."""
@@ -89,13 +87,17 @@ class Agents:
         finally:
             os.close(log)
 
-    def _end_unnoted(self, folder: Path) -> None:
-        """A master that died between starting an agent and noting it left one that nobody knows of."""
+    def _end(self, folder: Path) -> None:
+        """Also one that nobody knows of: its master died between starting and noting it."""
         mark = f"{FOLDER_MARK}={folder}".encode()
         kill_all(
             lambda: [one for one in processes() if one.state not in "ZX" and _marked(one.pid, mark)],
             KILL_WITHIN_S,
         )
+
+
+def _server_of(folder: Path) -> object:
+    return (read_document(folder / NOTE) or {}).get("server")
 
 
 def _marked(pid: int, mark: bytes) -> bool:

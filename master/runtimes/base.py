@@ -75,10 +75,10 @@ class PodState:
 
 @dataclass(frozen=True)
 class AgentAccess:
-    """How an agent reaches the master, and as whom."""
+    """How an agent reaches the master, and as whom: `new_token` makes a token and voids the one before."""
 
     server: str
-    token: str = field(repr=False)
+    new_token: Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,13 @@ class Runtime(Protocol):
 
     def poll(self, ref: PodRef) -> PodState: ...
 
-    def ensure_agent(self, ref: PodRef, access: Callable[[], AgentAccess]) -> None:
-        """Start the pod's agent unless one lives; `access` is asked for only then."""
+    def ensure_agent(self, ref: PodRef, access: AgentAccess) -> bool:
+        """Start the pod's agent unless one lives that reaches the master there; only then a token is made.
+        Says whether it did: one that knows the master by another address is ended, and what it has not told
+        yet is told by the next."""
         ...
 
-    def ensure_node_agent(self, node: str, access: Callable[[], AgentAccess]) -> None:
+    def ensure_node_agent(self, node: str, access: AgentAccess) -> bool:
         """The same for a node's."""
         ...
 

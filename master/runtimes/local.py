@@ -132,11 +132,11 @@ class LocalRuntime:
             agent_alive=self._agents.alive(files.folder),
         )
 
-    def ensure_agent(self, ref: PodRef, access: Callable[[], AgentAccess]) -> None:
+    def ensure_agent(self, ref: PodRef, access: AgentAccess) -> bool:
         folder = self._files(ref).folder
-        self._agents.ensure(folder, access, {"FAULTCAST_POD_DIR": str(folder)})
+        return self._agents.ensure(folder, access, {"FAULTCAST_POD_DIR": str(folder)})
 
-    def ensure_node_agent(self, node: str, access: Callable[[], AgentAccess]) -> None:
+    def ensure_node_agent(self, node: str, access: AgentAccess) -> bool:
         folder = self._data_dir / "nodes" / node
         folder.mkdir(parents=True, exist_ok=True)
         kernel_log = folder / "kernel.log"
@@ -147,7 +147,7 @@ class LocalRuntime:
             "FAULTCAST_AGENT_DIR": str(folder / "agent"),
             "FAULTCAST_VIRTUAL_NODE": str(int(self._count > 1)),  # GPUs, links and disks are no one node's
         }
-        self._agents.ensure(folder, access, env, "--node")
+        return self._agents.ensure(folder, access, env, "--node")
 
     def stop_agent(self, ref: PodRef) -> None:
         self._agents.stop(self._files(ref).folder)

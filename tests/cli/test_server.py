@@ -15,6 +15,7 @@ import pytest
 import urllib3
 
 from master.runtimes.local import LocalRuntime
+from notifier.clock import rfc3339, utcnow
 
 LIMIT_S = 60.0
 KEY = "0123456789abcdef0123"
@@ -108,6 +109,30 @@ def test_a_server_with_another_data_dir_leaves_jobs_that_it_cannot_see_alone(tmp
     finally:
         for data in (first, second):
             LocalRuntime(data, 3).shutdown()
+
+
+def test_agents_follow_a_server_that_comes_back_at_another_address(tmp_path: Path) -> None:
+    job = {"name": "long", "command": "sleep 600", "faultTolerance": True}
+    try:
+        assert run(tmp_path, "migrate").returncode == 0
+        with serving(tmp_path) as url:
+            job_id = ask(tmp_path, url, "POST", "/jobs", job)["id"]
+            until(lambda: len(heard(tmp_path, url, job_id, since="")) == 4)
+        with serving(tmp_path) as url:
+            since = rfc3339(utcnow())
+            until(lambda: len(heard(tmp_path, url, job_id, since)) == 4)
+            items = [alert["item"] for alert in ask(tmp_path, url, "GET", "/alerts")["items"]]
+            assert "agentLost" not in items
+            assert ask(tmp_path, url, "GET", f"/jobs/{job_id}")["run"] == 0
+    finally:
+        LocalRuntime(tmp_path, 3).shutdown()
+
+
+def heard(data: Path, url: str, job_id: str, since: str) -> list[dict[str, Any]]:
+    """The nodes and pods whose agents have spoken since."""
+    nodes = ask(data, url, "GET", "/nodes")["items"]
+    pods = ask(data, url, "GET", f"/jobs/{job_id}")["pods"]
+    return [one for one in nodes + pods if (one["agent_seen_at"] or "") > since]
 
 
 def until(condition: Callable[[], bool]) -> None:

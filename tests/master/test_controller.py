@@ -246,6 +246,19 @@ def test_an_agent_that_never_speaks_is_replaced_now_and_then(world: World) -> No
     assert len([alert for alert in world.alerts() if alert.item == "agentLost"]) == 2  # one a pod
 
 
+@both
+def test_agents_follow_a_master_that_comes_back_at_another_address_and_none_is_lost(world: World) -> None:
+    job_id = running(world)
+    world.new_master("http://127.0.0.1:2")
+    world.wait(15)
+    told = {agent.server for agent in world.runtime.node_agents.values()}
+    told |= {world.runtime.pods[pod.id].agent.server for pod in world.pods(job_id)}
+    assert told == {"http://127.0.0.1:2"}
+    world.train(job_id, 11, 12)
+    assert "agentLost" not in {alert.item for alert in world.alerts()}
+    assert (world.job(job_id).status, world.job(job_id).run, world.events(job_id)) == ("Running", 0, [])
+
+
 def test_a_silent_agent_is_lost_after_six_seconds_but_not_at_a_masters_start(world: World) -> None:
     job_id = running(world)
     world.now = world.now.replace(minute=5)  # the master was away for minutes

@@ -75,8 +75,7 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def access() -> AgentAccess:
-    return AgentAccess("http://127.0.0.1:9", "fct_none")
+ACCESS = AgentAccess("http://127.0.0.1:9", lambda: "fct_none")
 
 
 def test_unknown_pod_is_pending(host: Host) -> None:
@@ -168,7 +167,7 @@ def test_whoever_watches_is_woken(host: Host) -> None:
 def test_agent_lives_beside_its_pod(host: Host) -> None:
     ref = host.start()
     assert not host.runtime.poll(ref).agent_alive
-    host.runtime.ensure_agent(ref, access)
+    host.runtime.ensure_agent(ref, ACCESS)
     assert host.runtime.poll(ref).agent_alive
     until(lambda: host.runtime.stop_agent(ref) or not host.runtime.poll(ref).agent_alive)
     assert host.runtime.poll(ref).phase is Phase.RUNNING
@@ -176,16 +175,27 @@ def test_agent_lives_beside_its_pod(host: Host) -> None:
 
 def test_a_living_agent_gets_no_second_token(host: Host) -> None:
     ref = host.start()
-    asked: list[int] = []
+    access = AgentAccess("http://127.0.0.1:9", asked := iter(["fct_1", "fct_2"]).__next__)
+    for is_new in (True, False, False):
+        assert host.runtime.ensure_agent(ref, access) is is_new
+        assert host.runtime.ensure_node_agent("node-1", access) is is_new
+    with pytest.raises(StopIteration):
+        asked()
 
-    def counted() -> AgentAccess:
-        asked.append(1)
-        return access()
 
-    for _ in range(3):
-        host.runtime.ensure_agent(ref, counted)
-        host.runtime.ensure_node_agent("node-1", counted)
-    assert len(asked) == 2
+def test_an_agent_that_knows_the_master_by_another_address_is_replaced(host: Host) -> None:
+    """Whoever starts the master anew elsewhere; by a master that did not start the agent itself."""
+    ref = host.start()
+    moved = replace(ACCESS, server="http://127.0.0.1:10")
+    for runtime, access, is_new in (
+        (host.runtime, ACCESS, True),
+        (host.again(), ACCESS, False),
+        (host.again(), moved, True),
+        (host.again(), moved, False),
+    ):
+        assert runtime.ensure_agent(ref, access) is is_new
+        assert runtime.ensure_node_agent("node-1", access) is is_new
+        assert runtime.poll(ref).agent_alive
 
 
 def test_log_is_read_in_pieces(host: Host) -> None:
@@ -202,7 +212,7 @@ def test_log_is_read_in_pieces(host: Host) -> None:
 
 def test_shutdown_leaves_nothing(host: Host) -> None:
     ref = host.start()
-    host.runtime.ensure_agent(ref, access)
+    host.runtime.ensure_agent(ref, ACCESS)
     host.runtime.shutdown()
     state = host.runtime.poll(ref)
     assert (state.phase, state.clean, state.agent_alive) == (Phase.EXITED, True, False)

@@ -21,13 +21,21 @@ from master.runtimes.base import (
 STOPPED = PodState(Phase.EXITED, signal=15, reason="Stopped")
 
 
+@dataclass(frozen=True)
+class VirtualAgent:
+    """Whom it reports to, and as whom."""
+
+    server: str
+    token: str
+
+
 @dataclass
 class VirtualPod:
     """What a test may look at."""
 
     spec: PodSpec | None = None
     state: PodState = field(default_factory=lambda: PodState(Phase.PENDING))
-    agent: AgentAccess | None = None
+    agent: VirtualAgent | None = None
     heeds_stop: bool = True
     starts: int = 0
     stop_grace: timedelta | None = None
@@ -40,7 +48,7 @@ class VirtualRuntime:
 
     def __init__(self, count: int = 3) -> None:
         self.pods: dict[str, VirtualPod] = {}
-        self.node_agents: dict[str, AgentAccess] = {}
+        self.node_agents: dict[str, VirtualAgent] = {}
         self.log = ""
         self.lies_at = "here"
         self._count = count
@@ -86,14 +94,18 @@ class VirtualRuntime:
             agent_alive=pod.agent is not None,
         )  # fmt: skip
 
-    def ensure_agent(self, ref: PodRef, access: Callable[[], AgentAccess]) -> None:
+    def ensure_agent(self, ref: PodRef, access: AgentAccess) -> bool:
         pod = self._pod(ref)
-        if pod.agent is None:
-            pod.agent = access()
+        if pod.agent is not None and pod.agent.server == access.server:
+            return False
+        pod.agent = VirtualAgent(access.server, access.new_token())
+        return True
 
-    def ensure_node_agent(self, node: str, access: Callable[[], AgentAccess]) -> None:
-        if node not in self.node_agents:
-            self.node_agents[node] = access()
+    def ensure_node_agent(self, node: str, access: AgentAccess) -> bool:
+        if node in self.node_agents and self.node_agents[node].server == access.server:
+            return False
+        self.node_agents[node] = VirtualAgent(access.server, access.new_token())
+        return True
 
     def stop_agent(self, ref: PodRef) -> None:
         self._pod(ref).agent = None

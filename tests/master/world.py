@@ -55,9 +55,9 @@ class World:
             rules = AlertConfigModel.model_validate({"rules": [{"channels": ["ding"]}]})
             put_alert_config(session, ("pool", "default"), rules, START)
 
-    def new_master(self) -> None:
+    def new_master(self, server: str = "http://127.0.0.1:1") -> None:
         """Another process takes over: only the database and the pods are as before."""
-        self.controller = Controller(self.services, self.runtime, server="http://127.0.0.1:1")
+        self.controller = Controller(self.services, self.runtime, server=server)
 
     def submit(self, **given: Any) -> str:
         """A job of that body, running; its id."""
