@@ -165,6 +165,11 @@ def readable(stored: object) -> Spec | None:
         return None
 
 
+def zone_of(spec: Spec, zone: ZoneInfo) -> ZoneInfo:
+    """By whose clock its days and handovers are; `zone`: the server's, for a list without one."""
+    return ZoneInfo(spec.timezone) if spec.timezone else zone
+
+
 def turns(spec: Spec, moment: datetime, zone: ZoneInfo) -> Iterator[Turn]:
     """The turn at that moment and those after it, without end."""
     while True:
@@ -177,14 +182,12 @@ def handover(spec: Spec, n: int, zone: ZoneInfo) -> datetime:
     """When turn `n` begins."""
     clock = time.fromisoformat(spec.handover)
     day = _first_day(spec) + timedelta(days=n * _days(spec))
-    here = ZoneInfo(spec.timezone) if spec.timezone else zone
-    return datetime.combine(day, clock, here).astimezone(UTC)
+    return datetime.combine(day, clock, zone_of(spec, zone)).astimezone(UTC)
 
 
 def _number(spec: Spec, moment: datetime, zone: ZoneInfo) -> int:
     """Which turn it is; -1 before the first one."""
-    here = ZoneInfo(spec.timezone) if spec.timezone else zone
-    passed = (moment.astimezone(here).date() - _first_day(spec)).days
+    passed = (moment.astimezone(zone_of(spec, zone)).date() - _first_day(spec)).days
     n = max(passed // _days(spec) + 1, -1)
     while n >= 0 and handover(spec, n, zone) > moment:
         n -= 1

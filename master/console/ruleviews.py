@@ -1,23 +1,30 @@
 """The pages of silences and on-call lists: what holds now, and forms that do what the API would do."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Depends, Form, Query, Request
 from pydantic import BaseModel, ValidationError
+from sqlalchemy.orm import Session
 from starlette.responses import RedirectResponse, Response
 
 from master.console.render import HEADERS, page, paging
 from master.console.session import Acting, SignedIn, services_of
+from master.console.show import Clock
 from notifier import oncalls, silencebook
 from notifier.api import oncall, silences
-from notifier.oncall import Override
-from notifier.oncalls import OncallBody
+from notifier.model import Oncall
+from notifier.oncall import WEEKDAYS, Override, Spec, readable
+from notifier.oncall import zone_of as oncall_zone
+from notifier.oncalls import OncallBody, OncallDocument
 from notifier.pages import Ask
 from notifier.problems import invalid, of_validation
 from notifier.silencebook import SilenceBody
 from notifier.silencing import OPERATORS
+from notifier.storage import zone_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -74,27 +81,40 @@ def list_lists(request: Request, visitor: SignedIn, cursor: Cursor = None) -> Re
     with services.store.read() as session:
         now = services.store.now(session)
         found = oncalls.listed(session, visitor.principal, Ask(PAGE, cursor))
-        lines = [oncalls.document(session, row, now) for row in found.rows]
-    values = {"visitor": visitor, "lines": lines, "today": f"{now.astimezone(_zone(request)):%Y-%m-%d}"}
+        lines = [_shown(session, row, now) for row in found.rows]
+        here = zone_of(session)
+    today = f"{now.astimezone(here):%Y-%m-%d}"
+    values = {"visitor": visitor, "lines": lines, "today": today, "zone": here.key, "weekdays": WEEKDAYS}
     return page(request, "oncall.html", values | paging(request, cursor, found.next_cursor))
 
 
+@dataclass(frozen=True)
+class ListForm:
+    """`people` as in `alice, bob=bob-im bob-sms`; the weekday is of weekly turns."""
+
+    name: Word
+    people: Word
+    start: Word
+    turn: Word = "weekly"
+    weekday: Word = ""
+    handover: Word = "09:00"
+    timezone: Word = ""
+
+    def given(self) -> dict[str, Any]:
+        return {
+            "name": self.name.strip(),
+            "turn": self.turn,
+            "weekday": (self.weekday or None) if self.turn == "weekly" else None,
+            "handover": self.handover,
+            "timezone": self.timezone.strip() or None,
+            "start": self.start,
+            "people": [_person(one) for one in self.people.split(",") if one.strip()],
+        }
+
+
 @router.post("/oncall")
-def add_list(
-    request: Request,
-    visitor: Acting,
-    name: Word,
-    people: Word,
-    start: Word,
-    turn: Word = "weekly",
-    handover: Word = "09:00",
-) -> Response:
-    """`people` as in `alice, bob=bob-im bob-sms`."""
-    given = {
-        "name": name.strip(), "turn": turn, "handover": handover, "start": start,
-        "people": [_person(one) for one in people.split(",") if one.strip()],
-    }  # fmt: skip
-    oncall.create(_body(OncallBody, given), visitor.principal, services_of(request))
+def add_list(request: Request, visitor: Acting, form: Annotated[ListForm, Depends()]) -> Response:
+    oncall.create(_body(OncallBody, form.given()), visitor.principal, services_of(request))
     return _to("/oncall")
 
 
@@ -102,8 +122,11 @@ def add_list(
 def override(
     request: Request, visitor: Acting, name: str, person: Word, since: Word, until: Word, scope: Word = ""
 ) -> Response:
-    """Somebody of the list stands in, between two times of the operator's zone."""
-    span = {"from": _moment(request, "from", since), "until": _moment(request, "until", until)}
+    """Somebody of the list stands in, between two times of the list's zone."""
+    with services_of(request).store.read() as session:
+        row = oncalls.find(session, visitor.principal, name, scope or None)
+        zone = _zone(session, readable(row.spec))
+    span = {"from": _moment("from", since, zone), "until": _moment("until", until, zone)}
     given = _body(Override, {**span, "person": person})
     oncall.add_override(name, given, visitor.principal, services_of(request), scope or None)
     return _to("/oncall")
@@ -113,6 +136,23 @@ def override(
 def delete_list(request: Request, visitor: Acting, name: str, scope: Word = "") -> Response:
     oncall.delete(name, visitor.principal, services_of(request), scope or None)
     return _to("/oncall")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A list with its times by its own clock."""
+
+    document: OncallDocument
+    clock: Clock
+    zone: str
+    overrides: Sequence[Override]
+
+
+def _shown(session: Session, row: Oncall, now: datetime) -> Shown:
+    spec = readable(row.spec)
+    zone = _zone(session, spec)
+    overrides = spec.overrides if spec is not None else ()
+    return Shown(oncalls.document(session, row, now), Clock(zone.key), zone.key, overrides)
 
 
 def _body(model: type[Any], given: dict[str, Any]) -> Any:
@@ -129,16 +169,17 @@ def _person(text: str) -> Any:
     return {"name": name.strip(), "channels": channels.split()} if equals else name
 
 
-def _moment(request: Request, field: str, text: str) -> str:
-    """What a `datetime-local` input gives is the operator's local time."""
+def _moment(field: str, text: str, zone: ZoneInfo) -> str:
+    """A `datetime-local` input gives a local time."""
     try:
-        return datetime.fromisoformat(text).replace(tzinfo=_zone(request)).isoformat()
+        given = datetime.fromisoformat(text)
+        return (given if given.tzinfo else given.replace(tzinfo=zone)).isoformat()
     except (ValueError, OverflowError):
         raise invalid(field, "give a time such as 2026-12-24 09:00") from None
 
 
-def _zone(request: Request) -> ZoneInfo:
-    return ZoneInfo(services_of(request).settings.timezone)
+def _zone(session: Session, spec: Spec | None) -> ZoneInfo:
+    return oncall_zone(spec, zone_of(session)) if spec is not None else zone_of(session)
 
 
 def _to(path: str) -> Response:

@@ -21,9 +21,9 @@ def silences(store: Store) -> list[Silence]:
         return list(session.scalars(select(Silence).order_by(Silence.id)))
 
 
-def night(store: Store) -> Oncall:
+def a_list(store: Store, name: str) -> Oncall:
     with store.read() as session:
-        return session.scalars(select(Oncall).where(Oncall.name == "night")).one()
+        return session.scalars(select(Oncall).where(Oncall.name == name)).one()
 
 
 def send(visitor: Page, path: str, **data: Any) -> Any:
@@ -73,11 +73,36 @@ def test_a_list_is_made_and_deleted(browser: SignIn, store: Store, told: Told) -
     assert send(visitor, "/oncall/day/delete", scope="default").status_code == 404
 
 
+def test_a_list_has_its_own_clock(browser: SignIn, store: Store, told: Told) -> None:
+    """Its times are read and shown by it, whatever the server's is."""
+    visitor = browser()
+    data = {
+        "name": "york",
+        "people": "oncall",
+        "start": "2026-11-30",
+        "weekday": "fri",
+        "timezone": "America/New_York",
+    }
+    assert send(visitor, "/oncall", **data).status_code == 303
+    assert send(visitor, "/oncall", **data | {"name": "x", "timezone": "Mars/Olympus"}).status_code == 422
+    assert send(visitor, "/oncall", **data | {"name": "day", "turn": "daily"}).status_code == 303
+    span = {"since": "2026-12-24T09:00", "until": "2026-12-24T17:00", "scope": "default"}
+    assert send(visitor, "/oncall/york/override", person="oncall", **span).status_code == 303
+    spec = a_list(store, "york").spec
+    assert (spec["weekday"], a_list(store, "day").spec["weekday"]) == ("fri", None)
+    assert [spec["overrides"][0][end] for end in ("from", "until")] == [
+        "2026-12-24T14:00:00.000Z", "2026-12-24T22:00:00.000Z",
+    ]  # fmt: skip
+    text = visitor.get("/oncall").text
+    assert "Friday 09:00 America/New_York" in text
+    assert "2026-12-24 09:00:00 -05:00 – 2026-12-24 17:00:00 -05:00: oncall" in text
+
+
 def test_somebody_stands_in_by_the_operators_clock(browser: SignIn, store: Store, told: Told) -> None:
     visitor = browser()
     span = {"since": "2026-12-24T09:00", "until": "2026-12-25T09:00", "scope": "default"}
     assert send(visitor, "/oncall/night/override", person="plain", **span).status_code == 303
-    (one,) = night(store).spec["overrides"]
+    (one,) = a_list(store, "night").spec["overrides"]
     assert datetime.fromisoformat(one["from"]) == datetime(2026, 12, 24, 1, tzinfo=UTC)  # Shanghai
     assert one["person"] == "plain"
     assert "2026-12-24" in visitor.get("/oncall").text
