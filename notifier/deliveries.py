@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -43,6 +43,7 @@ __all__ = [
     "rows_of",
 ]
 
+DELIVERIES = Delivery.__tablename__
 _ID = re.compile("(dlv|alr|evt|job)_[0-9a-z]{26}")
 _SKEW = timedelta(seconds=5)  # by how much an id may run ahead of created_at: a clock was set back
 
@@ -61,6 +62,11 @@ class Filters:
     since: datetime | None = None
     until: datetime | None = None
     q: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is narrowed; blank words do not narrow."""
+        return replace(self, q=None) == Filters() and not question(self.q or "").texts
 
 
 def find(session: Session, principal: Principal, delivery_id: str) -> Delivery:
@@ -106,7 +112,7 @@ def rows_of(session: Session, principal: Principal, filters: Filters, ask: Ask) 
         terms |= {word_term(one) for one in asked.question.terms}
     sought = Sought(rows, terms, _fitting(principal, filters), asked.question)
     found = sought_out(session, sought, _span(filters, ask), ask.limit)
-    return Page(found.rows, None if found.goes_on_at is None else cursor_of(found.goes_on_at))
+    return Page(found.rows, None if found.goes_on_at is None else cursor_of(found.goes_on_at, DELIVERIES))
 
 
 def _terms(principal: Principal, filters: Filters) -> frozenset[bytes]:
@@ -156,7 +162,7 @@ def _equal(filters: Filters) -> dict[str, str]:
 
 
 def _span(filters: Filters, ask: Ask) -> Span:
-    bounds = [after(ask.cursor)] if ask.cursor is not None else []
+    bounds = [after(ask.cursor, DELIVERIES)] if ask.cursor is not None else []
     if filters.until is not None:
         bounds.append(first_id("dlv", filters.until + _SKEW))
     above = first_id("dlv", filters.since)[:-1] if filters.since else ""  # below the least that fits

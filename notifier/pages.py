@@ -46,7 +46,7 @@ def page(session: Session, rows: Select[Row], key: InstrumentedAttribute[str], a
 def upto(rows: Narrowed, key: InstrumentedAttribute[str], ask: Ask) -> Narrowed:
     """Those of the page and one more, by which `cut` knows whether there is a next one."""
     if ask.cursor is not None:
-        rows = rows.where(key < after(ask.cursor))
+        rows = rows.where(key < after(ask.cursor, _list_of(key)))
     return rows.order_by(key.desc()).limit(ask.limit + 1)
 
 
@@ -54,24 +54,30 @@ def cut(found: Sequence[Row], key: InstrumentedAttribute[str], ask: Ask) -> Page
     if len(found) <= ask.limit:
         return Page(found, None)
     kept = found[: ask.limit]
-    return Page(kept, cursor_of(getattr(kept[-1], key.key)))
+    return Page(kept, cursor_of(getattr(kept[-1], key.key), _list_of(key)))
 
 
-def cursor_of(last: str) -> str:
-    return base64.urlsafe_b64encode(last.encode()).decode().rstrip("=")
+def cursor_of(last: str, of: str) -> str:
+    """Says of which list it is, for there are many, and after what the next page begins."""
+    return base64.urlsafe_b64encode(f"{of} {last}".encode()).decode().rstrip("=")
 
 
-def after(cursor: str) -> str:
+def after(cursor: str, of: str) -> str:
+    """The id that a cursor of this list names."""
     try:
-        last = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode(
-            "ascii"
-        )
+        named = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        known, _, last = named.decode("ascii").partition(" ")
     except (binascii.Error, ValueError):
-        raise _unknown() from None
-    if not _ID.fullmatch(last):
-        raise _unknown()
+        raise unknown_cursor() from None
+    if known != of or not _ID.fullmatch(last):
+        raise unknown_cursor()
     return last
 
 
-def _unknown() -> Problem:
-    return invalid("cursor", "is none of ours; repeat the next_cursor of the page before, unchanged")
+def unknown_cursor() -> Problem:
+    return invalid("cursor", "is none of this list's; repeat the next_cursor of the page before, unchanged")
+
+
+def _list_of(key: InstrumentedAttribute[str]) -> str:
+    column: Any = key.expression
+    return str(column.table.name)

@@ -49,7 +49,7 @@ def invalid(field: str, message: str) -> Problem:
 
 def not_found(what: str, name: str) -> Problem:
     """There is none of that name, or it lies outside the token's scope: the two look the same."""
-    return Problem(404, detail=f"no {what} {_clipped(name)}")
+    return Problem(404, detail=f"no {what} {clipped(name)}")
 
 
 def conflict(detail: str) -> Problem:
@@ -67,7 +67,7 @@ def of_validation(error: ValidationError, *, under: str, model: type[BaseModel] 
 
 def field_and_mend(where: Sequence[int | str], fault: Mapping[str, Any]) -> tuple[str, str]:
     field, mend = placed(where, str(fault["msg"]))
-    return _clipped(field), mend
+    return clipped(field), mend
 
 
 def _known(model: type[BaseModel], fault: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -75,5 +75,5 @@ def _known(model: type[BaseModel], fault: Mapping[str, Any]) -> Mapping[str, Any
     return {**fault, "msg": error.message() if isinstance(error, PydanticCustomError) else fault["msg"]}
 
 
-def _clipped(text: str, most: int = 200) -> str:
+def clipped(text: str, most: int = 200) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"

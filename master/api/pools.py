@@ -1,7 +1,8 @@
 """`/pools`, `/nodes`: the resource pool, its queues and data sources, its nodes and their isolation."""
 
+import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
@@ -14,11 +15,12 @@ from master.api.deps import Mastered, Name, own_node, own_pool
 from master.documents import node_document
 from master.hands import rung
 from master.model import DataSource, Node, Pool, Queue
-from notifier.api.deps import IfMatch, Operator, Reader, Served, Services, check_match, etag
+from notifier.api.deps import Asked, IfMatch, Operator, Reader, Served, Services, check_match, etag
 from notifier.api.openapi import PREFIX
 from notifier.auth import Principal
 from notifier.clock import utcnow
 from notifier.documents import Body, Flag, Real, matching
+from notifier.pages import Ask, cursor_of, unknown_cursor
 from notifier.problems import Problem, invalid
 from notifier.storage import insert_new
 
@@ -118,16 +120,34 @@ def delete_datasource(pool_id: Name, name: Name, principal: Operator, services: 
 
 
 @router.get("/nodes")
-def list_nodes(principal: Reader, services: Served) -> dict[str, Any]:
-    """All of them: a pool has no more than one answer takes."""
+def list_nodes(principal: Reader, services: Served, ask: Asked) -> dict[str, Any]:
+    """By name."""
     rows = select(Node)
     if principal.pool is not None:
         rows = rows.where(Node.pool == principal.pool)
     with services.store.read() as session:
-        nodes = sorted(session.scalars(rows), key=lambda node: (node.pool, len(node.name), node.name))
+        known = sorted(session.scalars(rows), key=lambda node: (node.pool, len(node.name), node.name))
+        nodes, following = _stretch(known, ask)
         said = nodesignals.open_signals(session, [node.name for node in nodes], utcnow())
         items = [node_document(node, said.get(node.name, ())) for node in nodes]
-        return {"items": items, "next_cursor": None}
+        return {"items": items, "next_cursor": following}
+
+
+def _stretch(nodes: Sequence[Node], ask: Ask) -> tuple[Sequence[Node], str | None]:
+    """One page, and where the next one begins."""
+    begin = 0
+    if ask.cursor is not None:
+        found = (n for n, node in enumerate(nodes, 1) if _cursor_at(node) == ask.cursor)
+        begin = next(found, 0)
+        if not begin:
+            raise unknown_cursor()
+    end = begin + ask.limit
+    return nodes[begin:end], _cursor_at(nodes[end - 1]) if end < len(nodes) else None
+
+
+def _cursor_at(node: Node) -> str:
+    """Short, however long the name is."""
+    return cursor_of(hashlib.sha256(node.name.encode()).hexdigest()[:32], Node.__tablename__)
 
 
 @router.post("/nodes/{name}/isolate")

@@ -166,6 +166,8 @@ def _ca_bundle() -> str | None:
 
 def segment(name: str) -> str:
     """A name as one segment of a path."""
+    if name.strip() in {"", ".", ".."}:  # another address than the one that is meant
+        raise CommandError(f"the name or ID: {name!r} is none; give it as the list shows it")
     return quote(_text("the name", name), safe="")
 
 

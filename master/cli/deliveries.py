@@ -111,6 +111,10 @@ def resend(
     """
     chosen = _chosen(filters)
     if delivery is None:
+        if not chosen and not every:
+            raise CommandError(
+                "ID: name a delivery, or filters such as --state failed; --all: all that failed"
+            )
         _resend_all(client, {"filter": chosen, "dry_run": dry_run, "all": every}, as_json=as_json)
         return
     if chosen or dry_run or every:
@@ -160,7 +164,11 @@ def expunge(
 
 def _chosen(filters: Filters) -> dict[str, Any]:
     bounds = {"since": moment_of("--since", filters.since), "until": moment_of("--until", filters.until)}
-    return {name: value for name, value in {**asdict(filters), **bounds}.items() if value is not None}
+    chosen = {name: value for name, value in {**asdict(filters), **bounds}.items() if value is not None}
+    for name, value in chosen.items():
+        if not value.strip():
+            raise CommandError(f"--{name}: is empty; give a value, or leave it out", REFUSED)
+    return chosen
 
 
 def _resend_all(client: Client, body: dict[str, Any], *, as_json: bool) -> None:

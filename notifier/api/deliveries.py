@@ -118,7 +118,7 @@ def send_all_again(
 ) -> JSONResponse:
     """Sends again what matches and was not delivered since, the newest first, some at a time."""
     filters = Filters(**{name: getattr(body.filter, name) for name in FilterBody.model_fields})
-    if filters == Filters() and not body.all:
+    if filters.is_empty and not body.all:
         raise invalid("filter", 'is empty: name what is to be sent again, or say "all": true')
     call = Call(principal.token_id, key, "/deliveries/resend", body.model_dump(mode="json"), utcnow())
 

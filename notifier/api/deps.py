@@ -11,6 +11,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import Headers
 
 from channels.transport import Network
+from notifier.api.queries import check_query
 from notifier.auth import Principal, Role, authenticate
 from notifier.clock import utcnow
 from notifier.directory import Directory, Standalone
@@ -61,13 +62,17 @@ _bearer = HTTPBearer(auto_error=False, description="A token as `faultcast token 
 
 
 def _principal(
-    services: Served, given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+    request: Request,
+    services: Served,
+    given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
 ) -> Principal:
     found = None
     if given is not None:
         with services.store.engine.connect() as connection:
             found = authenticate(connection, given.credentials, utcnow())
-    return entitled(found, tuple(Role))
+    who = entitled(found, tuple(Role))
+    check_query(request)  # here, for every route asks who speaks
+    return who
 
 
 def entitled(found: Principal | None, roles: Collection[Role]) -> Principal:

@@ -132,6 +132,8 @@ def test_the_same_key_sends_once(admin: httpx.Client, log: Log) -> None:
 REFUSED = {
     "an empty filter": ({"filter": {}}, "filter"),
     "no filter": ({}, "filter"),
+    "no word": ({"filter": {"q": ""}}, "filter"),
+    "blanks for words": ({"filter": {"q": " \u3000"}}, "filter"),
     "a filter there is not": ({"filter": {"color": "red"}}, "filter.color"),
     "a state there is not": ({"filter": {"state": "gone"}}, "filter.state"),
     "a cursor of nobody": ({**FAILED, "cursor": "x"}, "cursor"),

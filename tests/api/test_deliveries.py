@@ -364,3 +364,13 @@ def test_no_plain_filter_sorts_or_reads_the_whole_log(services: Services) -> Non
             for name, where in queries.items()
         }
     assert not [name for name, plan in plans.items() if "TEMP B-TREE" in plan or "USING INDEX" not in plan]
+
+
+def test_a_cursor_is_of_one_list(admin: httpx.Client, add: Add) -> None:
+    for _ in range(2):
+        add()
+    ours = admin.get("/deliveries?limit=1").json()["next_cursor"]
+    assert admin.get("/deliveries", params={"cursor": ours}).status_code == 200
+    for path in ("/alerts", "/channels", "/tokens"):
+        answer = admin.get(path, params={"cursor": ours})
+        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "cursor")

@@ -39,7 +39,7 @@ CHANNEL: dict[str, Any] = {
     "kind": "wecom",
     "config": {"webhook_url": "http://127.0.0.1:9/cgi-bin/webhook/send?key=CANARY"},
 }
-# That fields go together, and that a name is known, no schema says; an unknown query parameter is ignored.
+# That fields go together, that a name is known, and that no other parameter is, no schema says.
 JUDGED_ELSEWHERE = [positive_data_acceptance, negative_data_rejection]
 Case = schemathesis.Case[Any]
 HOW = settings(

@@ -103,6 +103,27 @@ def test_one_delivery_and_filters_do_not_go_together(faultcast: Run, server: Ser
     assert (ended.code, server.asked) == (2, [])
 
 
+@pytest.mark.parametrize("command", ["list", "export", "resend"])
+@pytest.mark.parametrize("flags", [("--q", ""), ("--q", "  "), ("--channel", ""), ("--job", " ", "--q", "x")])
+def test_a_filter_that_is_empty_is_not_left_out(
+    faultcast: Run, server: Server, command: str, flags: tuple[str, ...]
+) -> None:
+    ended = faultcast(command, *flags)
+    assert (ended.code, f"{flags[0]}: is empty" in ended.err, server.asked) == (2, True, [])
+
+
+def test_who_names_nothing_to_be_sent_again_hears_the_flag_for_all(faultcast: Run, server: Server) -> None:
+    ended = faultcast("resend", "--dry-run")
+    assert (ended.code, "--all" in ended.err, server.asked) == (2, True, [])
+
+
+@pytest.mark.parametrize("name", ["", " ", ".", ".."])
+@pytest.mark.parametrize("command", ["get", "expunge", "resend"])
+def test_what_is_no_id_is_not_asked_for(faultcast: Run, server: Server, command: str, name: str) -> None:
+    ended = faultcast(command, name)
+    assert (ended.code, "the name or ID" in ended.err, server.asked) == (2, True, [])
+
+
 def test_expunge_asks_for_it(faultcast: Run, server: Server) -> None:
     server.answer = {"id": "dlv_1", "why": "its content was removed on request"}
     assert "removed" in faultcast("expunge", "dlv_1").out
