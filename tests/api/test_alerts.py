@@ -388,7 +388,7 @@ def test_what_is_plain_goes_directly_and_is_answered_as_the_framework_would(
         return response
 
     monkeypatch.setattr(Direct, "answer", watched)
-    roundabout = {"params": {"way": "the framework's"}}
+    roundabout = {"headers": {"Content-Type": "Application/JSON"}}
     for client, body, status, is_direct in (
         (admin, {"title": "x", "channels": [ding]}, 202, True),
         (admin, {"title": "x", "channels": ["nobody"]}, 422, True),
