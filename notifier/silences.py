@@ -151,10 +151,8 @@ def wake_of(session: Session, rows: Iterable[Queued], now: datetime) -> set[int]
 
 
 def end(session: Session, row: Silence, now: datetime) -> None:
-    """It ends now: what it kept back is due. One that has not begun is no more; one that is over stays."""
-    if now < row.starts_at:
-        session.delete(row)
-    elif now < row.ends_at:
+    """It ends now, begun or not: what it kept back is due. One that is over stays as it is."""
+    if now < row.ends_at:
         row.ends_at = now
         session.flush()
         planned = update(Followup).where(

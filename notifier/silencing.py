@@ -51,9 +51,9 @@ class Hush:
 
 
 def status(starts_at: datetime, ends_at: datetime, now: datetime) -> str:
-    if now < starts_at:
-        return PENDING
-    return ACTIVE if now < ends_at else EXPIRED
+    if now >= ends_at:
+        return EXPIRED  # one that was ended before it began, too
+    return PENDING if now < starts_at else ACTIVE
 
 
 def silenced(silences: Iterable[Hush], queue: str, facts: Facts, now: datetime) -> Hush | None:

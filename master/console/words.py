@@ -135,6 +135,11 @@ WORDS: dict[str, tuple[str, str]] = {
     "resend": ("Send again", "重新发送"),
     "resend_all": ("Send all of these again", "全部重新发送"),
     "resend_would": ("deliveries would be sent again", "条投递将被重新发送"),
+    "resend_over": ("of alerts that are over: told as resolved", "条的告警已结束：按已恢复发送"),
+    "resend_unfiltered": (
+        "Filter the deliveries first; all that failed is sent again by faultcast delivery resend --all.",
+        "请先筛选投递；要重新发送所有失败的投递，请用 faultcast delivery resend --all。",
+    ),
     "resend_matched": ("match the filter", "条符合筛选条件"),
     "resend_skipped": ("left out", "跳过"),
     "resend_more": (

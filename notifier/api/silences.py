@@ -57,7 +57,7 @@ def get(silence_id: Ident, principal: Reader, services: Served) -> SilenceDocume
 
 @router.delete("/{silence_id}", status_code=204)
 def end(silence_id: Ident, principal: Operator, services: Served) -> Response:
-    """An active one ends now: what it kept back and is still open is told. One to come is no more."""
+    """It ends now: what it kept back and is still open is told. One to come never begins."""
 
     def write(session: Session) -> None:
         row = silencebook.find(session, principal, silence_id, lock=True)

@@ -76,7 +76,9 @@ def test_many_are_sent_again_after_a_look(browser: SignIn, store: Store, failed:
 def test_without_a_filter_there_is_no_button(browser: SignIn, failed: Told) -> None:
     visitor = browser()
     assert failed.delivery_id in visitor.get("/deliveries").text
-    assert 'action="/deliveries/resend"' not in visitor.get("/deliveries/resend").text
+    unfiltered = visitor.get("/deliveries/resend").text
+    assert 'action="/deliveries/resend"' not in unfiltered
+    assert "Filter the deliveries first" in unfiltered
     csrf = visitor.csrf(f"/deliveries/{failed.delivery_id}")
     assert visitor.post("/deliveries/resend", data={"filters": "", "csrf": csrf}).status_code == 422
     assert visitor.post("/deliveries/resend", data={"filters": "x=1", "csrf": csrf}).status_code == 422

@@ -74,6 +74,14 @@ def test_it_holds_from_its_start_to_just_before_its_end(minutes: float, expected
     assert (silenced([one], "", FACTS, at(minutes)) is not None) is (expected == "active")
 
 
+def test_one_that_was_ended_before_it_began_never_begins() -> None:
+    one = hush(("team", "=", "vision"), start=5, end=1)
+    assert [status(one.starts_at, one.ends_at, at(minutes)) for minutes in (0, 1, 6)] == [
+        "pending", "expired", "expired",
+    ]  # fmt: skip
+    assert silenced([one], "", FACTS, at(6)) is None
+
+
 def test_of_several_the_one_that_ends_last_counts() -> None:
     short, long = hush(("team", "=", "vision"), end=5), hush(("team", "=", "vision"), end=50)
     assert silenced([long, short], "", FACTS, NOW) == long
