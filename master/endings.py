@@ -38,7 +38,7 @@ def stopped(hands: Hands, job: Job, now: datetime) -> None:
         if run is not None:
             run.ended_at = run.ended_at or now
         move(row, JobStatus.STOPPED, now, row.reason)
-        news.close_all(session, job.id, now)
+        news.close_all(session, job.id, news.STOPPED, now)
 
 
 def note_reason(hands: Hands, job_id: str, reason: str) -> None:
@@ -64,7 +64,7 @@ def purge(hands: Hands, job: Job) -> None:
         pods = list(session.scalars(select(Pod.id).where(Pod.job_id == job.id)))
         session.execute(delete(AgentLife).where(AgentLife.owner.in_([f"pod:{pod}" for pod in pods])))
         session.execute(delete(Token).where(Token.pod_id.in_(pods)))
-        news.close_all(session, job.id, utcnow(), last_words=True)
+        news.close_all(session, job.id, news.DELETED, utcnow())
         session.execute(
             delete(AlertConfig).where(AlertConfig.owner_kind == "job", AlertConfig.owner_id == job.id)
         )

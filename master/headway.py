@@ -103,7 +103,7 @@ def note(hands: Hands, look: Look, now: datetime) -> bool:
         if news_of["succeeded"]:
             run.end_reason, run.ended_at = "succeeded", now
             move(job, JobStatus.SUCCEEDED, now)
-            news.close_all(session, job.id, now)
+            news.close_all(session, job.id, news.SUCCEEDED, now)
             news.tell_state(session, job, "jobSucceed", now)
     if news_of["recovered"]:
         hit("recovered")

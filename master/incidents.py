@@ -112,7 +112,7 @@ def _apply(
     run.end_reason = f"{event.fault_class}: {event.cause}"
     if decision.action is Action.FAIL_JOB:
         move(job, JobStatus.FAILED, now, reason)
-        news.close_all(session, job.id, now)
+        news.close_all(session, job.id, news.FAILED, now)
         return
     if decision.counts_as == "unconditional":
         job.unconditional_used += 1

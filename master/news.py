@@ -31,6 +31,14 @@ NOT_TOLD = "told nobody: an error of ours while it was told, see the server's lo
 # True for a moment only, so they are open for none.
 _ONE_SHOT = frozenset({"jobRunning", "jobSucceed"})
 _LAST_WORDS = frozenset({"jobFailed", "jobGaveUp"})
+DELETED, FAILED, STOPPED, SUCCEEDED = "deleted", "failed", "stopped", "succeeded"
+ENDED = {
+    DELETED: {"zh": "任务已删除", "en": "The job was deleted"},
+    FAILED: {"zh": "任务已失败", "en": "The job has failed"},
+    STOPPED: {"zh": "任务已停止", "en": "The job was stopped"},
+    SUCCEEDED: {"zh": "任务已成功结束", "en": "The job has succeeded"},
+}
+POD_GONE = {"zh": "Pod 已结束，Agent 随之退出", "en": "The pod has ended, and its agent with it"}
 _STANDS_STILL = frozenset({FaultClass.HANG, FaultClass.HEARTBEAT_LOST})
 
 
@@ -81,18 +89,17 @@ def tell_state(session: Session, job: Job, item: str, now: datetime) -> None:
     _tell(session, job, now, items=(item,), severity=ITEMS[item].severity, title=title)
 
 
-def close_all(session: Session, job_id: str, now: datetime, *, last_words: bool = False) -> None:
-    """The job has ended: what was told of it is no open matter any more, but that it failed (`last_words`:
-    that too). Nobody is told."""
+def close_all(session: Session, job_id: str, end: str, now: datetime) -> None:
+    """The job has ended (`end` in ENDED): what was told of it is no open matter any more, but that it failed,
+    unless it is deleted. Whoever was told hears of it."""
     for alert in _open(session, Alert.job_id == job_id):
-        if last_words or not _LAST_WORDS.intersection(alert.items):
-            close(session, alert, now)
+        if end == DELETED or not _LAST_WORDS.intersection(alert.items):
+            _resolve(session, Alert.id == alert.id, "", dict, now, ENDED[end])
 
 
 def close_agent_lost(session: Session, pod: Pod, now: datetime) -> None:
-    """The pod is gone, and its agent with it. Nobody is told."""
-    for alert in _open(session, Alert.dedup_key == _agent_key(pod)):
-        close(session, alert, now)
+    """The pod is gone, and its agent with it."""
+    _resolve(session, Alert.dedup_key == _agent_key(pod), "", dict, now, POD_GONE)
 
 
 def tell_agent_lost(session: Session, job: Job, pod: Pod, why: str, now: datetime) -> None:
@@ -160,12 +167,13 @@ def _resolve(
     title: str,
     context: Callable[[], Mapping[str, Any]],
     now: datetime,
+    ended: Mapping[str, str] | None = None,
 ) -> None:
     """Tell whoever was told that it is over; if that cannot be told, it is over nevertheless."""
     for alert_id in [alert.id for alert in _open(session, which)]:
 
         def tell(alert_id: str = alert_id) -> Published:
-            return resolve(session, alert_id=alert_id, now=now, title=title, context=context())
+            return resolve(session, alert_id=alert_id, now=now, title=title, context=context(), ended=ended)
 
         if _tried(session, tell) is None:
             close(session, session.get_one(Alert, alert_id, populate_existing=True), now)

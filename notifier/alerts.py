@@ -12,12 +12,10 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from notifier import faultpoints
-from notifier.failing import failing_key
 from notifier.followups import planned
 from notifier.ids import new_id
-from notifier.items import ITEMS
-from notifier.lasting import FIRING, RESOLVED, has_expired
-from notifier.model import UNTOLD, Alert, Channel, Delivery, Followup
+from notifier.lasting import FIRING, has_expired, run_out
+from notifier.model import UNTOLD, Alert, Delivery, Followup
 from notifier.outbox import Queued, put
 from notifier.problems import conflict
 from notifier.routing import Named, facts_of, routed
@@ -91,26 +89,9 @@ def publish(session: Session, new: NewAlert, now: datetime) -> Published:
             _repeat(known, new, now)
             return Published(known.id)
         if known is not None:
-            known.status, known.resolved_at = RESOLVED, known.expires_at
+            run_out(known)
             session.flush()
     raise conflict("alerts of this dedup_key are opened and closed at this very moment; post it again")
-
-
-def raise_channel_failing(session: Session, channel: Channel, why: str, now: datetime) -> Published:
-    """Tells the pool's people, never through the channel itself, that it does not work any more."""
-    new = NewAlert(
-        pool=channel.pool,
-        queue=channel.queue,
-        dedup_key=failing_key(channel),
-        item="channelFailing",
-        severity=ITEMS["channelFailing"].severity,
-        title=f"channel {channel.name} ({channel.kind}) does not work: {why}",
-        text=why,
-        labels={"channel": channel.name, "kind": channel.kind},
-        context={"channel": {"name": channel.name, "kind": channel.kind, "why": why}},
-        skip_channel=channel.id,
-    )
-    return publish(session, new, now)
 
 
 def _insert(session: Session, new: NewAlert, now: datetime) -> Alert | None:

@@ -15,7 +15,7 @@ from channels.base import ChannelConfig
 from channels.config import URL_FIELDS, differing, join, masked, merge, split
 from channels.registry import ADAPTERS, adapter
 from channels.transport import ForbiddenTarget, Network, check_target
-from notifier import channeltemplates, meters, names
+from notifier import channeltemplates, failing, meters, names
 from notifier.auth import Principal
 from notifier.documents import (
     Body,
@@ -29,7 +29,6 @@ from notifier.documents import (
     split_scope,
 )
 from notifier.doorbell import shard_of
-from notifier.failing import close_failing
 from notifier.fixedtext import fixed_text
 from notifier.ids import new_id
 from notifier.mending import close_waiting, release_held
@@ -181,22 +180,25 @@ class Editing:
             raise conflict(f"{where} already has a channel {body.name}; take another name") from None
         return row
 
-    def change(self, row: Channel, body: ChannelChange, want: Wanted) -> None:
-        """Replaces all that may change. An edit mends; a channel that is switched off sends nothing more."""
+    def change(self, row: Channel, body: ChannelChange, want: Wanted) -> set[int]:
+        """Replaces all that may change. An edit mends; a channel that is switched off sends nothing more.
+        Shards to ring."""
         row.health, row.health_why = "unknown", ""
         self._write(row, body, want)
-        close_failing(self.session, row, self.now)
         if row.enabled:
             release_held(self.session, row, self.now)
         else:
             close_waiting(self.session, row, state="suppressed", why=DISABLED)
+        ended = failing.CHANGED if row.enabled else failing.DISABLED
+        return {row.shard, *failing.close_failing(self.session, row, self.now, ended)}
 
-    def delete(self, row: Channel) -> None:
-        """What was not sent yet is `failed`; what was sent stays in the log."""
+    def delete(self, row: Channel) -> frozenset[int]:
+        """What was not sent yet is `failed`; what was sent stays in the log. Shards to ring."""
         error = {"error_code": "channel_deleted", "error_message": DELETED, "error_permanent": True}
         close_waiting(self.session, row, state="failed", why=DELETED, **error)
-        close_failing(self.session, row, self.now)
+        shards = failing.close_failing(self.session, row, self.now, failing.DELETED)
         self.session.delete(row)
+        return shards
 
     def _write(self, row: Channel, body: ChannelBody | ChannelChange, want: Wanted) -> None:
         plain, secret = split(want.config)

@@ -16,7 +16,7 @@ from notifier.acknowledging import nothing_follows
 from notifier.alerts import QUIET_HOURS, Published, published
 from notifier.followups import IN_PLACE, REMIND
 from notifier.items import ITEMS
-from notifier.lasting import FIRING, RESOLVED, has_expired
+from notifier.lasting import FIRING, RESOLVED, has_expired, has_run_out, run_out
 from notifier.lookup import known
 from notifier.model import UNTOLD, Alert, Channel, Delivery
 from notifier.outbox import UNASKED, Queued, Telling, put
@@ -26,12 +26,11 @@ from notifier.silences import tell
 from notifier.silencing import SILENCED
 from notifier.storage import zone_of
 
-EXPIRED = "it was over already: not repeated before expires_at"
 OVER = "it was over before it was to be told"
 _QUIET = QUIET.partition("{")[0]
 
 
-def resolve(
+def resolve(  # noqa: PLR0913  which, and all that is said of its end
     session: Session,
     *,
     now: datetime,
@@ -40,24 +39,27 @@ def resolve(
     title: str = "",
     text: str = "",
     context: Mapping[str, Any] | None = None,
+    ended: Mapping[str, str] | None = None,
 ) -> Published:
-    """Closes the open alert and tells whoever was told of it, once; what is over already tells nobody."""
+    """Closes the alert and tells whoever was told of it, once; what is over already tells nobody, unless
+    it ran out (`lasting.run_out`), of which nobody was told.
+
+    `ended`: why it is over, {"zh", "en"}, where that is not what its item is resolved by.
+    """
     which = Alert.id == alert_id if alert_id is not None else Alert.event_id == event_id
     rows = select(Alert).where(which).order_by(Alert.id).with_for_update()
     alert = session.scalars(rows.execution_options(populate_existing=True)).first()
     if alert is None:
         return Published(alert_id or "", why="there is no such alert")
-    if alert.status == RESOLVED:
-        return Published(alert.id)
     if has_expired(alert, now):
-        alert.status, alert.resolved_at = RESOLVED, alert.expires_at
-        session.flush()
-        return Published(alert.id, why=EXPIRED)
+        run_out(alert)
+    if alert.status == RESOLVED and not has_run_out(alert):
+        return Published(alert.id)
     alert.status, alert.resolved_at = RESOLVED, now
     alert.context = {
         **alert.context,
         **{name: value for name, value in (context or {}).items() if value is not None},
-        "resolved": {"title": title, "text": text},
+        "resolved": {"title": title, "text": text, **({"ended": dict(ended)} if ended else {})},
     }
     made = published(session, alert, _messages(session, alert, now), now)
     nothing_follows(session, alert.id)
@@ -65,7 +67,7 @@ def resolve(
 
 
 def close(session: Session, alert: Alert, now: datetime) -> None:
-    """It is over, and nobody is told: what caused it is no more."""
+    """It is over, and nobody is told, because its end cannot be."""
     alert.status, alert.resolved_at = RESOLVED, now
     waiting = select(Delivery).where(Delivery.alert_id == alert.id, Delivery.state == "pending")
     for row in session.scalars(waiting.with_for_update()):
@@ -76,11 +78,16 @@ def close(session: Session, alert: Alert, now: datetime) -> None:
 
 def _messages(session: Session, alert: Alert, now: datetime) -> list[Queued]:
     """One for each channel that was told or is about to be; and for whoever asks for that item by a rule."""
-    before = session.scalars(
-        select(Delivery).where(Delivery.alert_id == alert.id, Delivery.status == FIRING).order_by(Delivery.id)
-    ).all()
-    item = next((ITEMS[one].resolved_by for one in alert.items if ITEMS[one].resolved_by), None)
-    told = {row.channel_id: row for row in before if row.state not in UNTOLD and not _never_mind(row)}
+    rows = select(Delivery).where(Delivery.alert_id == alert.id).order_by(Delivery.id)
+    known_rows = session.scalars(rows).all()
+    before = [row for row in known_rows if row.status == FIRING]
+    knows = {row.channel_id for row in known_rows if row.status == RESOLVED and row.state not in UNTOLD}
+    item = None if "ended" in alert.context["resolved"] else _resolved_by(alert)
+    told = {
+        row.channel_id: row
+        for row in before
+        if row.state not in UNTOLD and not _never_mind(row) and row.channel_id not in knows
+    }
     there = [(session.get(Channel, row.channel_id), row) for row in told.values()]
     ends = [
         (known(channel), _telling(session, alert, row, item, now))
@@ -98,6 +105,11 @@ def _messages(session: Session, alert: Alert, now: datetime) -> list[Queued]:
         ]
         made += tell(session, alert, asked, now).rows
     return made
+
+
+def _resolved_by(alert: Alert) -> str | None:
+    """The item that tells its end."""
+    return next((ITEMS[one].resolved_by for one in alert.items if ITEMS[one].resolved_by), None)
 
 
 def _telling(session: Session, alert: Alert, row: Delivery, item: str | None, now: datetime) -> Telling:

@@ -1,9 +1,9 @@
 """What a message says of an alert, by the names that templates use. Pure, for data of any shape.
 
-Names: `item`, `items`, `severity`, `resolved`, `title`, `what`, `reason`, `detail`, `text`; `culprit`,
-`rank`, `pod`, `node`, `who` (these three in short); `channel`, `kind`; `fault`, `decision`, `action`,
-`restart_no`, `budget_left`, `why`, `advice`; `downtime`, `steps_lost`, `step`; `job`, `run`, `scope`; `time`,
-`delay`, `evidence`, `labels`, `link`, `ack`, `again`, `id`.
+Names: `item`, `items`, `severity`, `resolved`, `title`, `what`, `reason`, `ended`, `detail`, `text`;
+`culprit`, `rank`, `pod`, `node`, `who` (these three in short); `channel`, `kind`; `fault`, `decision`,
+`action`, `restart_no`, `budget_left`, `why`, `advice`; `downtime`, `steps_lost`, `step`; `job`, `run`,
+`scope`; `time`, `delay`, `evidence`, `labels`, `link`, `ack`, `again`, `id`.
 What is not known is empty. All are text of one line, but for `text` (several), the lists `items`, `evidence`
 and `labels`, and `resolved` (true or false). `title` is `what` with its sign and the job.
 """
@@ -130,6 +130,7 @@ class _Reader:
             "title": say.title(view),
             "what": say.happened(view),
             "reason": say.said(self.event.get("reason")),
+            "ended": say.said(view.ended) if view.ended else "",
             **self._words(),
             **self._who(),
             "channel": one_line(self.labels.get("channel")),

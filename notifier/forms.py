@@ -66,7 +66,7 @@ def told(view: AlertView, say: Speaker, border: Border) -> Facts:
     first, *rest = border.attempt(words, lambda: reason).split("\n") or [""]
     if not facts.get("advice") and rest:
         facts["advice"] = " ".join(rest)
-    facts["headline"] = first
+    facts["headline"] = facts.get("ended") or first
     facts["head"], facts["tail"] = rows_of(facts, say)
     return facts
 

@@ -5,11 +5,23 @@ from datetime import datetime
 from notifier.model import Alert
 
 FIRING, RESOLVED = "firing", "resolved"
+NOT_REPEATED = "nobody repeated it"
 
 
 def has_expired(alert: Alert, now: datetime) -> bool:
     """Open on paper only: it was not repeated in time."""
     return alert.status == FIRING and alert.expires_at is not None and alert.expires_at <= now
+
+
+def run_out(alert: Alert) -> None:
+    """It has expired: it is over, of which nobody is told, for nobody knows. Whoever knows may say so."""
+    alert.status, alert.resolved_at = RESOLVED, alert.expires_at
+    alert.why = "; ".join(filter(None, [alert.why, NOT_REPEATED]))
+
+
+def has_run_out(alert: Alert) -> bool:
+    """It is over because nobody repeated it, and nobody has said since that it is."""
+    return alert.status == RESOLVED and alert.resolved_at == alert.expires_at is not None
 
 
 def is_open(alert: Alert, now: datetime) -> bool:

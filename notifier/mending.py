@@ -16,11 +16,11 @@ TOO_LATE = "too old by the time the channel was mended"
 TOLD_BY_FALLBACK = "told by the fallback while this channel was broken"
 
 
-def mended(session: Session, row: Channel, now: datetime) -> None:
-    """The channel is seen to work (its test passed): it is well, and what was held is told."""
+def mended(session: Session, row: Channel, now: datetime) -> set[int]:
+    """The channel is seen to work (its test passed): it is well, and what was held is told; the shards."""
     row.health, row.health_why = "ok", ""
-    close_failing(session, row, now)
     release_held(session, row, now)
+    return {row.shard, *close_failing(session, row, now)}
 
 
 def release_held(session: Session, row: Channel, now: datetime) -> None:

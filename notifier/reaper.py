@@ -2,12 +2,13 @@
 
 from datetime import datetime
 
-from sqlalchemy import select, text, update
+from sqlalchemy import case, select, text, update
 from sqlalchemy.orm import Session
 
 from notifier import meters, metrics
 from notifier.claim import take_back
 from notifier.doorbell import SHARDS
+from notifier.lasting import NOT_REPEATED, RESOLVED
 from notifier.mending import release_held
 from notifier.model import Alert, Channel, Delivery
 from notifier.settle import OPEN, expire
@@ -63,7 +64,11 @@ def _close_alerts(session: Session, now: datetime) -> None:
     closed = session.execute(
         update(Alert)
         .where(is_open, Alert.expires_at <= now)
-        .values(status="resolved", resolved_at=Alert.expires_at, why="nobody repeated it")
+        .values(
+            status=RESOLVED,
+            resolved_at=Alert.expires_at,
+            why=case((Alert.why == "", NOT_REPEATED), else_=Alert.why + f"; {NOT_REPEATED}"),
+        )
         .returning(Alert.id),
         execution_options={"synchronize_session": False},
     ).all()

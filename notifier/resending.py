@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from channels.registry import adapter
 from notifier.ids import new_id
 from notifier.items import ITEMS
-from notifier.lasting import RESOLVED, has_expired
+from notifier.lasting import RESOLVED, has_expired, run_out
 from notifier.model import OPEN_STATES, Alert, Channel, Delivery
 from notifier.problems import conflict
 from notifier.searchtexts import EXPUNGED
@@ -76,7 +76,7 @@ def alerts_now(session: Session, ids: Iterable[str], now: datetime) -> Mapping[s
     found = session.scalars(rows.execution_options(populate_existing=True)).all()
     for alert in found:
         if is_over(alert, now) and alert.status != RESOLVED:
-            alert.status, alert.resolved_at = RESOLVED, alert.expires_at
+            run_out(alert)
     return {alert.id: alert for alert in found}
 
 

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 from channels.base import Answer, Outcome, Recipient
 from channels.registry import adapter
 from notifier import meters, metrics
-from notifier.alerts import raise_channel_failing
 from notifier.attempts import complete, was_throttled
 from notifier.digests import UNSENT, settle_members
+from notifier.failing import raise_channel_failing
 from notifier.fallback import hold, tell_fallback
 from notifier.model import FINAL_STATES, Channel, Delivery
 from notifier.receipts import expect

@@ -169,6 +169,7 @@ def _view(row: Any, alert: Any) -> AlertView:
         incident={"item": alert.item, "severity": alert.severity},
         links=alert.context.get("links") or {},
         acked_by=alert.acked_by or "",
+        ended=said.get("ended") or {},
     )
 
 

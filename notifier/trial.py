@@ -203,8 +203,7 @@ class Trial:
         channel = session.get(Channel, self.channel_id)
         if channel is None or row.state not in {"delivered", "accepted"}:
             return frozenset()
-        mended(session, channel, now)
-        return frozenset({channel.shard})
+        return frozenset(mended(session, channel, now))
 
 
 def _put(session: Session, channel: Channel, settings: Settings, now: datetime) -> Delivery:

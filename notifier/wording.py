@@ -47,6 +47,7 @@ class AlertView:
             it was repeated meanwhile.
         ack: the token of the link by which it is taken on (notifier/acklinks.py).
         acked_by: who has taken it on by now, "" while nobody has.
+        ended: why it is over, {"zh", "en"}, where that is not what its item is resolved by.
     """
 
     delivery_id: str
@@ -71,6 +72,7 @@ class AlertView:
     incident: Mapping[str, str] = field(default_factory=dict)
     links: Mapping[str, Any] = field(default_factory=dict)
     acked_by: str = ""
+    ended: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache
@@ -113,7 +115,7 @@ class Speaker:
         words = words or str(self.words["items"].get(view.item, self.words["items"][CUSTOM]))
         if view.status != RESOLVED or view.item == "jobRecovered":
             return words
-        over = self.words["resolved_items"].get(view.item)
+        over = None if view.ended else self.words["resolved_items"].get(view.item)
         return str(over or self.words["resolved_title"].format(title=words))
 
     def again(self, view: AlertView) -> str:

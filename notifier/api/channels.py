@@ -121,14 +121,13 @@ def change(
         found = channels.changes(seen, stored, body, want)
         return channels.document(seen, stored, want.warnings).model_copy(update={"changes": found})
 
-    def write(session: Session) -> Channel:
+    def write(session: Session) -> tuple[Channel, set[int]]:
         row = channels.find(session, principal, name, how.scope)
         check_match(if_match or etag(seen.version), row.version)
-        Editing(session, services.box, utcnow()).change(row, body, want)
-        return row
+        return row, Editing(session, services.box, utcnow()).change(row, body, want)
 
-    row = services.store.run(write)
-    services.bell.ring(services.store, [row.shard])
+    row, shards = services.store.run(write)
+    services.bell.ring(services.store, shards)
     response.headers["ETag"] = etag(row.version)
     return channels.document(row, want.config, want.warnings)
 
@@ -139,12 +138,12 @@ def delete(
 ) -> Response:
     """What was not sent yet becomes `failed`; the delivery log stays."""
 
-    def write(session: Session) -> None:
+    def write(session: Session) -> frozenset[int]:
         row = channels.find(session, principal, name, scope)
         check_match(if_match, row.version)
-        Editing(session, services.box, utcnow()).delete(row)
+        return Editing(session, services.box, utcnow()).delete(row)
 
-    services.store.run(write)
+    services.bell.ring(services.store, services.store.run(write))
     return Response(status_code=204)
 
 

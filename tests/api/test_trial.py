@@ -5,12 +5,18 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import select
 
+from channels.registry import ADAPTERS
 from channels.standin.providers import StandIn
 from channels.standin.server import Scripted
+from notifier import failing
 from notifier.api.deps import Services
 from notifier.clock import utcnow
-from notifier.model import Channel
+from notifier.model import Channel, Delivery
+from notifier.rendering import render
+from notifier.settle import break_channel
+from notifier.tasks import load
 
 As = Callable[..., httpx.Client]
 Put = Callable[..., str]
@@ -63,6 +69,42 @@ def test_a_wrong_key_breaks_the_channel_and_is_told_to_the_pool(
     assert admin.get("/channels/c").json()["health"] == "broken"
     (failing,) = admin.get("/alerts", params={"item": "channelFailing"}).json()["items"]
     assert "no rules" in failing["why"]
+
+
+PUT = {"config": {"url": "http://127.0.0.1:9/changed"}}
+ENDS: dict[str, tuple[Callable[[httpx.Client], httpx.Response], str]] = {
+    "it was changed": (lambda admin: admin.put("/channels/hook", json=PUT), "CHANGED"),
+    "it was disabled": (
+        lambda admin: admin.put("/channels/hook", json={**PUT, "enabled": False}),
+        "DISABLED",
+    ),
+    "it was deleted": (lambda admin: admin.delete("/channels/hook"), "DELETED"),
+}
+
+
+@pytest.mark.parametrize(("ends", "said"), ENDS.values(), ids=ENDS)
+def test_whoever_was_told_that_it_fails_hears_of_the_end(
+    admin: httpx.Client,
+    services: Services,
+    standin: StandIn,
+    ends: Callable[[httpx.Client], httpx.Response],
+    said: str,
+) -> None:
+    channel(admin, "wecom", {"webhook_url": standin.robot("wecom").url})
+    made = channel(admin, "webhook", {"url": "http://127.0.0.1:9/hook"}, "hook")
+    rules = {"rules": [{"channels": ["hook", "c"], "items": ["channelFailing"]}]}
+    assert admin.put("/pools/default/alerts", json=rules).status_code == 200
+    with services.store.write() as session:
+        break_channel(session, session.get_one(Channel, made["id"]), "the secret is wrong", utcnow())
+    assert ends(admin).is_success
+    with services.store.read() as session:
+        rows = session.scalars(select(Delivery).order_by(Delivery.id)).all()
+        assert [(row.channel, row.status) for row in rows] == [("c", "firing"), ("c", "resolved")]
+        channels = {row.id: row for row in session.scalars(select(Channel))}
+        view = load(session, rows, channels, "t")[1].views[0]
+    message = render(view, ADAPTERS["wecom"], "en", "UTC", None).message
+    assert message.title == "🟢 Resolved: Alert channel failing · hook"
+    assert message.text.startswith(f"**{getattr(failing, said)['en']}")
 
 
 def test_passing_mends_and_releases_what_was_held(

@@ -592,7 +592,7 @@ def test_a_job_that_succeeded_leaves_no_alert_open(world: World) -> None:
     world.wait(2)
     assert world.job(job_id).status == "Succeeded"
     assert open_alerts(world) == []
-    assert world.told() == [*told, ("jobSucceed", "firing")]
+    assert world.told() == [*told, ("agentLost", "resolved"), ("jobSucceed", "firing")]
 
 
 def test_a_job_that_was_stopped_leaves_no_alert_open(world: World) -> None:
@@ -602,6 +602,7 @@ def test_a_job_that_was_stopped_leaves_no_alert_open(world: World) -> None:
     world.stop(job_id)
     world.wait(1)
     assert open_alerts(world) == []
+    assert world.told()[1:] == [("jobFT", "firing"), ("jobFT", "resolved")]  # it has not recovered
 
 
 def test_of_a_job_that_gave_up_only_the_last_word_is_open_until_the_job_is_deleted(world: World) -> None:
@@ -611,10 +612,15 @@ def test_of_a_job_that_gave_up_only_the_last_word_is_open_until_the_job_is_delet
         world.beat(job_id, 3)
         world.wait(10)
     assert open_alerts(world) == ["jobGaveUp"]
+    assert world.told()[-1] == ("jobGaveUp", "firing")
     with world.services.store.write() as session:
         jobs.delete(session, session.get_one(Job, job_id), "admin", world.now)
     world.wait(2)
     assert open_alerts(world) == []
+    told = world.told()
+    assert told[-1] == ("jobGaveUp", "resolved")
+    for item in ("jobFT", "jobGaveUp"):
+        assert told.count((item, "firing")) == told.count((item, "resolved")) == 1
 
 
 def test_a_lost_agent_is_no_open_matter_once_its_pod_is_gone(world: World) -> None:
@@ -631,6 +637,7 @@ def test_a_lost_agent_is_no_open_matter_once_its_pod_is_gone(world: World) -> No
     world.wait(4)
     assert world.job(job_id).run == 1
     assert next(alert.status for alert in world.alerts() if alert.item == "agentLost") == "resolved"
+    assert world.told().count(("agentLost", "resolved")) == 1
 
 
 @both

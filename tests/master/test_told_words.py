@@ -1,5 +1,6 @@
 """What people read of what really happened: the master's own alerts, rendered as a worker would."""
 
+import pytest
 from sqlalchemy import select
 
 from channels.base import Message
@@ -7,7 +8,7 @@ from channels.registry import ADAPTERS
 from notifier.model import Channel, Delivery
 from notifier.rendering import render
 from notifier.tasks import load
-from tests.master.test_controller import running
+from tests.master.test_controller import broken_and_decided, running
 from tests.master.world import World
 
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=123, GPU has fallen off the bus."
@@ -68,3 +69,21 @@ def test_a_lost_agent_and_its_return_are_told_in_words(world: World) -> None:
     assert f"The agent of {pod.name} on {pod.node} is silent: training goes on" in lost.text
     assert "**Detail**: its process ended" in lost.text
     assert back.title == "🟢 Agent is back · train"
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_what_ends_with_its_job_does_not_say_that_it_recovered(world: World, language: str) -> None:
+    job_id = running(world)
+    broken_and_decided(world, job_id)
+    world.runtime.pods[world.pods(job_id)[0].id].agent = None
+    world.settle()
+    world.stop(job_id)
+    world.wait(1)
+    ends = {one.title: one.text for one in messages(world, language) if one.status == "resolved"}
+    words = {
+        "zh": ("🟢 已解除：触发容错", "🟢 已解除：Agent 失联", "**任务已停止**"),
+        "en": ("🟢 Resolved: Fault tolerance", "🟢 Resolved: Agent lost", "**The job was stopped**"),
+    }[language]
+    assert len(ends) == 2
+    assert [title for title in ends if not title.startswith(words[:2])] == []
+    assert [text for text in ends.values() if not text.startswith(words[2])] == []

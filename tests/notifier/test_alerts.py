@@ -15,13 +15,15 @@ from notifier.alerts import (
     Published,
     has_expired,
     publish,
-    raise_channel_failing,
 )
-from notifier.ends import EXPIRED, resolve
+from notifier.ends import resolve
+from notifier.failing import raise_channel_failing
+from notifier.lasting import NOT_REPEATED
 from notifier.mending import mended
 from notifier.model import Alert, Channel, Delivery
 from notifier.outbox import UNASKED
 from notifier.problems import Problem
+from notifier.reaper import reap
 from notifier.rules import AlertConfigModel
 from notifier.storage import Store
 from tests.notifier.alerting import add_channels
@@ -238,13 +240,31 @@ def test_an_alert_that_was_not_repeated_in_time_is_over(store: Store) -> None:
     assert alert_of(store, first.alert_id).resolved_at == at(60)
 
 
-def test_the_resolve_of_what_is_over_already_tells_nobody(store: Store) -> None:
+@pytest.mark.parametrize("reaped", [True, False])
+def test_the_resolve_of_what_has_run_out_is_told_once(store: Store, reaped: bool) -> None:
+    """Whether or not somebody has noticed by then that nobody repeated it."""
     add_channels(store, "ding")
     first = told(store, custom(channels=("ding",), dedup_key="disk", expires=timedelta(hours=1)))
-    late = resolved(store, at(61), alert_id=first.alert_id)
-    assert (late.alert_id, late.delivery_ids, late.why) == (first.alert_id, (), EXPIRED)
-    assert alert_of(store, first.alert_id).resolved_at == at(60)
-    assert [row.status for row in log(store)] == ["firing"]
+    if reaped:
+        with store.write() as session:
+            reap(session, at(60))
+        assert alert_of(store, first.alert_id).resolved_at == at(60)
+        assert [row.status for row in log(store)] == ["firing"]
+    late, again = (resolved(store, at(minutes), alert_id=first.alert_id) for minutes in (61, 62))
+    assert (len(late.delivery_ids), late.why, again.delivery_ids) == (1, NOT_REPEATED, ())
+    assert alert_of(store, first.alert_id).resolved_at == at(61)
+    assert lines(log(store)) == [
+        ("ding", "firing", "alert", "pending"),
+        ("ding", "resolved", "resolve", "pending"),
+    ]
+
+
+def test_of_what_nobody_was_told_the_reason_is_kept_when_it_runs_out(store: Store) -> None:
+    first = told(store, custom(dedup_key="disk", expires=timedelta(hours=1)))
+    with store.write() as session:
+        reap(session, at(60))
+    assert alert_of(store, first.alert_id).why == f"{first.why}; {NOT_REPEATED}"
+    assert resolved(store, at(61), alert_id=first.alert_id).delivery_ids == ()
 
 
 def test_eight_posters_at_once_make_one_alert(store: Store) -> None:
@@ -373,8 +393,12 @@ def test_a_failing_channel_is_told_elsewhere_once_until_it_is_mended(store: Stor
     first, again = fail(store, "ding"), fail(store, "ding", at(1))
     assert lines(log(store)) == [("mail", "firing", "alert", "pending")]
     assert again.alert_id == first.alert_id
-    with store.write() as session:
-        mended(session, session.scalars(select(Channel).where(Channel.name == "ding")).one(), at(2))
+    for minutes in (2, 3):
+        with store.write() as session:
+            channel = session.scalars(select(Channel).where(Channel.name == "ding")).one()
+            shards = mended(session, channel, at(minutes))
+    assert lines(log(store))[1:] == [("mail", "resolved", "resolve", "pending")]
+    assert shards == {channel.shard}
     assert fail(store, "ding", at(3)).alert_id != first.alert_id
 
 

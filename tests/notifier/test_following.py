@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 
 from notifier.acknowledging import ack
 from notifier.alertconfigs import put_alert_config
-from notifier.alerts import Published, raise_channel_failing
+from notifier.alerts import Published
 from notifier.ends import close
+from notifier.failing import raise_channel_failing
 from notifier.fallback import hold, tell_fallback
 from notifier.following import BATCH, Followed, follow
 from notifier.mending import mended
