@@ -11,7 +11,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 # What these say at INFO is said better by our own events.
-QUIET = ("httpx", "httpcore", "urllib3", "rq", "rq.worker", "alembic", "uvicorn.access")
+QUIET = ("httpx", "httpcore", "urllib3", "rq", "alembic", "uvicorn.access")
 
 _QUOTED = re.compile("[ =\"']")
 

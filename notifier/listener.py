@@ -8,6 +8,8 @@ from typing import Any
 
 import structlog
 from redis import RedisError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from rq import Queue, SimpleWorker
 from rq.exceptions import StopRequested
 from rq.job import Job
@@ -25,7 +27,18 @@ AGAIN_S = 1.0  # after Redis was away
 BREATH_S = 0.005  # for the claim: what RQ does around the next pop would compete for the interpreter
 
 log = structlog.get_logger()
-logging.getLogger("rq.worker").setLevel(logging.CRITICAL)  # a line a second while Redis is away
+logging.getLogger("rq.worker").setLevel(logging.CRITICAL)  # what it says of a Redis that is away we say once
+
+
+class _Bells(Queue):
+    """RQ's worker would look for a lost Redis by itself, a line a second: the listener does, says it once."""
+
+    @classmethod
+    def dequeue_any(cls, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().dequeue_any(*args, **kwargs)
+        except (RedisConnectionError, RedisTimeoutError) as error:
+            raise ConnectionResetError from error
 
 
 class BellWorker(SimpleWorker):
@@ -38,6 +51,8 @@ class BellWorker(SimpleWorker):
 
     max_connection_wait_time = AGAIN_S
     dequeue_timeout = LISTEN_S
+    queue_class = _Bells
+    on_listening: Callable[[], None]
     on_bell: Callable[[int], None]
 
     should_run_maintenance_tasks = False
@@ -49,6 +64,7 @@ class BellWorker(SimpleWorker):
         for queue in self.queues:
             for job_id in queue.intermediate_queue.get_job_ids():
                 self._forget(queue, job_id)
+        self.on_listening()
 
     def heartbeat(self, *args: Any, **kwargs: Any) -> None:
         """RQ's, but not around every job. Once around every blocking pop, so a stop is noticed here."""
@@ -88,6 +104,7 @@ class Listener:
         self._on_bell = on_bell
         self._stopped = threading.Event()
         self._worker: BellWorker | None = None
+        self._is_deaf = False
         self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
 
     def start(self) -> None:
@@ -105,17 +122,27 @@ class Listener:
             try:
                 self._listen()
             except (RedisError, OSError) as error:
-                log.info("bell_not_heard", why=type(error).__name__)
+                self._say(log.info, type(error).__name__)
             except BaseException as error:  # noqa: BLE001  a border: the thread must not end
-                log.warning("bell_not_heard", why=kind_and_place(error))
-            if not self._stopped.wait(AGAIN_S):
-                log.info("listening_again")
+                self._say(log.warning, kind_and_place(error))
+            self._stopped.wait(AGAIN_S)
+
+    def _say(self, line: Callable[..., Any], why: str) -> None:
+        """Once, however often we look for a Redis that is away."""
+        if not self._is_deaf:
+            self._is_deaf = True
+            line("bell_not_heard", why=why)
+
+    def _listening(self) -> None:
+        if self._is_deaf:
+            self._is_deaf = False
+            log.info("listening_again")
 
     def _listen(self) -> None:
         connection = connect(self._url, retries=0, timeout_s=LISTEN_S + 5.0)
         try:
             self._worker = BellWorker([QUEUE], connection=connection, serializer=JSONSerializer)
-            self._worker.on_bell = self._on_bell
+            self._worker.on_bell, self._worker.on_listening = self._on_bell, self._listening
             if not self._stopped.is_set():
                 self._worker.work()
         finally:

@@ -1,5 +1,6 @@
 """What our processes log of exceptions: their kind and place, never their words."""
 
+import importlib
 import json
 import logging
 import threading
@@ -129,3 +130,10 @@ def test_no_value_writes_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> 
     logs.configure("console")
     structlog.get_logger().info("told", channel="a\x1b[2K\u2028b")
     assert capsys.readouterr().err.endswith(r"channel='a\x1b[2K\u2028b'" + "\n")
+
+
+def test_what_rq_says_of_a_redis_that_is_away_is_said_by_our_own_lines_alone() -> None:
+    """Whatever is imported first: a line a second would hide all others."""
+    importlib.import_module("notifier.listener")
+    logs.configure("console")
+    assert not logging.getLogger("rq.worker").isEnabledFor(logging.ERROR)
