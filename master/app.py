@@ -8,6 +8,7 @@ from master import health
 from master.api import router as master_api
 from master.console.app import mount_console
 from master.controller import Controller
+from master.heads import Heads
 from notifier.api import router as notifier_api
 from notifier.api.deps import Services
 
@@ -27,4 +28,5 @@ def create_app(services: Services, controller: Controller) -> FastAPI:
     master_api.mount(app, controller)
     health.mount(app, services, controller)
     mount_console(app, services, controller)
+    app.add_middleware(Heads)
     return app

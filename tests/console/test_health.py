@@ -270,6 +270,25 @@ def test_channels_are_named_to_whoever_may_see_all_of_them(
     assert 'faultcast_deliveries_total{kind="webhook",state="delivered"}' in shown
 
 
+def test_figures_for_a_void_token_are_refused_instead_of_left_out(stranger: Page, store: Store) -> None:
+    with store.write() as session:
+        soon = NewToken("over", Role.VIEWER, expires_at=utcnow() - timedelta(seconds=1))
+        _, over = create_token(session, soon, utcnow())
+    for bearer in (over, "fct_unknown", ""):
+        answer = stranger.get("/metrics", headers={"authorization": f"Bearer {bearer}"})
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        assert "send a valid token" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/metrics", "/openapi.json", "/", "/login", "/nowhere"]
+)
+def test_whoever_asks_for_the_head_alone_gets_what_get_would_answer(stranger: Page, path: str) -> None:
+    whole, head = stranger.get(path), stranger.head(path)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    assert head.headers.get("content-type") == whole.headers.get("content-type")
+
+
 def test_channels_with_figures_of_their_own_are_not_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "_known", set())
     monkeypatch.setattr(metrics, "MAX_CHANNELS", 2)
