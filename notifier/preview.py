@@ -7,6 +7,7 @@ from datetime import datetime
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from notifier.alertdocuments import AlertBody
 from notifier.audience import known, noted
 from notifier.documents import Document, Moment
 from notifier.followups import planned, rule_of
@@ -18,6 +19,8 @@ from notifier.routing import MISSING, Named, Routed, facts_of, routed, routed_by
 from notifier.rules import AlertConfigModel, matching, restriction, unasked
 from notifier.silences import hush_of, words
 from notifier.storedrules import readable
+
+UNSAID = AlertBody.model_fields["severity"].default  # of an alert from outside that names none
 
 
 class WouldBeTold(Document):
@@ -70,7 +73,7 @@ class Supposed:
 
 
 def preview(session: Session, supposed: Supposed, now: datetime) -> PreviewDocument:
-    severity = supposed.severity or ITEMS[supposed.item].severity.value
+    severity = supposed.severity or (UNSAID if supposed.item == "custom" else ITEMS[supposed.item].severity)
     alert = Alert(
         pool=supposed.pool,
         queue=supposed.queue,

@@ -99,6 +99,7 @@ def _check(looking: "Doctor", check: dict[str, Any]) -> "Finding":
 def _channels(looking: "Doctor", client: Client) -> "Iterator[Finding]":
     try:
         rows = list(client.pages("/channels", {}, 0))
+        lists = list(client.pages("/oncall", {}, 0))
     except CommandError as error:
         yield looking.say("warn", "server.channels", "no_token", why=error)
         return
@@ -109,6 +110,13 @@ def _channels(looking: "Doctor", client: Client) -> "Iterator[Finding]":
         )
     else:
         yield looking.say("ok", "server.channels", "channels", count=len(rows))
+    strays = [
+        f"oncall:{row.get('scope')}/{row.get('name')}: {', '.join(row['missing'])}"
+        for row in lists
+        if row.get("missing")  # an earlier release has no such field
+    ]
+    if strays:
+        yield looking.say("warn", "server.oncall", "rules_strays", said="; ".join(strays[:10]))
 
 
 def _print(found: "list[Finding]") -> None:

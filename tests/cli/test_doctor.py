@@ -24,7 +24,7 @@ from notifier.secretbox import open_box
 from notifier.settings import Settings
 from notifier.storage import Store
 from tests.certificates import made
-from tests.cli.test_server import run, serving
+from tests.cli.test_server import ask, run, serving
 from tests.console.conftest import row
 
 KEY = "the key of this database"
@@ -84,6 +84,14 @@ def test_here_and_far_away(tmp_path: Path) -> None:
             assert {checks[name]["level"] for name in ("server", "clock", "server.channels")} == {"ok"}
             assert checks["server.workers"]["level"] == "warn"
             assert found(elsewhere, "--server", url)[1]["server.channels"]["level"] == "warn"
+            assert "server.oncall" not in checks
+            hook = {"name": "gone", "kind": "webhook", "config": {"url": "https://example.com/hook"}}
+            night = {"name": "night", "turn": "daily", "start": "2026-11-30", "people": ["gone"]}
+            ask(data, url, "POST", "/channels", hook)
+            ask(data, url, "POST", "/oncall", night)
+            ask(data, url, "DELETE", "/channels/gone")
+            checks = found(elsewhere, "--server", url, "--token", token)[1]
+            assert "oncall:default/night: gone" in checks["server.oncall"]["detail"]
     finally:
         LocalRuntime(data, 3).shutdown()
     code, checks = found(elsewhere, "--server", url)

@@ -221,6 +221,14 @@ def test_the_preview_says_of_every_rule_and_step_whom_it_does_not_tell_and_why(s
     assert [one.channel for one in of_vision.told] == ["ding", "mail"]
 
 
+def test_the_preview_takes_an_alert_from_outside_for_as_severe_as_it_would_be(store: Store) -> None:
+    add_channels(store, "ding")
+    set_rules(store, {"channels": ["ding"], "min_severity": "error"})
+    with store.read() as session:
+        seen = preview(session, Supposed(pool="default", item="custom"), NOW)
+    assert (seen.severity, [one.channel for one in seen.told]) == ("error", ["ding"])
+
+
 def test_no_end_is_told_to_those_but_recoveries_they_ask_for_are(store: Store) -> None:
     add_channels(store, "ding", "errors", "boss")
     set_rules(
