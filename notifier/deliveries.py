@@ -1,12 +1,12 @@
 """The delivery log: what was told to whom, and where it was not, why; found by filters and words."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, select
+from sqlalchemy import ColumnElement, Row, Select, or_, select
 from sqlalchemy.orm import Session
 
 from notifier.auth import Principal
@@ -101,8 +101,10 @@ def rows_of(session: Session, principal: Principal, filters: Filters, ask: Ask) 
     """
     asked = _question(filters.q)
     rows = _narrowed(select(*COLUMNS).where(principal.only(ROW.pool, ROW.queue)), filters)
-    for kind, one in asked.ids:
-        rows = rows.where(_is(session, kind, one))
+    named = (("alr", filters.alert), ("evt", filters.event), *asked.ids)
+    for kind, one in named:
+        if one is not None:
+            rows = rows.where(_is(session, kind, one))
     is_few = bool(asked.ids or filters.alert or filters.event)
     terms = frozenset() if is_few else _terms(principal, filters)
     has_index = not terms or (len(terms) == 1 and (principal.pool is None or principal.queue is not None))
@@ -155,8 +157,8 @@ def _fitting(principal: Principal, filters: Filters) -> Callable[[Row[Any]], boo
 def _equal(filters: Filters) -> dict[str, str]:
     """Columns and what they are to be."""
     named = {
-        "job_id": filters.job, "event_id": filters.event, "alert_id": filters.alert,
-        "channel": filters.channel, "kind": filters.kind, "item": filters.item, "state": filters.state,
+        "job_id": filters.job, "channel": filters.channel, "kind": filters.kind, "item": filters.item,
+        "state": filters.state,
     }  # fmt: skip
     return {name: value for name, value in named.items() if value is not None}
 
@@ -188,9 +190,18 @@ def _question(q: str | None) -> _Asked:
 
 
 def _is(session: Session, kind: str, one: str) -> ColumnElement[bool]:
+    """What an identifier names; digests too that tell of an alert or of an event."""
     columns = {"alr": ROW.alert_id, "evt": ROW.event_id, "job": ROW.job_id}
-    if kind in columns:
-        named: ColumnElement[bool] = columns[kind] == one
-    else:
-        named = ROW.id.in_([one, *session.scalars(select(ROW.id).where(ROW.merged_into == one))])
-    return named
+    if kind not in columns:
+        return _among([one, *session.scalars(select(ROW.id).where(ROW.merged_into == one))])
+    named: ColumnElement[bool] = columns[kind] == one
+    if kind == "job":
+        return named
+    told_in = select(ROW.merged_into).where(named, ROW.merged_into.is_not(None)).distinct()
+    digests = session.scalars(told_in).all()
+    return or_(named, _among(digests)) if digests else named
+
+
+def _among(ids: Sequence[str]) -> ColumnElement[bool]:
+    found: ColumnElement[bool] = ROW.id.in_(ids)
+    return found

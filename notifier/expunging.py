@@ -49,6 +49,7 @@ def _expunge_alert(session: Session, alert_id: str) -> None:
     if alert is None or is_open or any(message != searchtexts.EXPUNGED for message in others):
         return
     alert.title, alert.body, alert.labels, alert.context = "", "", {}, {}
+    alert.dedup_key = alert.ack_comment = None
 
 
 def _forget_words(session: Session, row: Delivery) -> None:

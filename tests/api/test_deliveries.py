@@ -194,6 +194,16 @@ def test_a_digest_names_its_members_and_they_name_it(admin: httpx.Client, add: A
     assert listed[lonely]["digest_of"] is None
 
 
+def test_a_digest_is_of_each_event_and_alert_that_it_tells(as_: As, admin: httpx.Client, add: Add) -> None:
+    digest = add(is_digest=True, alert_id=None)
+    one, other = (
+        add(state="merged", merged_into=digest, alert_id=f"alr_{n}", event_id=f"evt_{n}") for n in "12"
+    )
+    assert ids(admin, alert="alr_1") == ids(admin, event="evt_1") == [one, digest]
+    assert ids(admin, alert="alr_2", state="merged") == [other]
+    assert ids(as_("viewer", "elsewhere"), alert="alr_1") == []
+
+
 FILTERS = {
     "job": ({"job": "job_1"}, {"job_id": "job_1"}),
     "event": ({"event": "evt_1"}, {"event_id": "evt_1"}),

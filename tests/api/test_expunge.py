@@ -40,7 +40,9 @@ def _told(log: Log, n: int, **columns: Any) -> str:
         attempt = session.scalars(select(Attempt).where(Attempt.delivery_id == one)).one()
         attempt.request, attempt.response = f"Q {SECRET}", f"R {SECRET}"
         alert = session.get_one(Alert, session.get_one(Delivery, one).alert_id or "")
-        alert.body = f"body {SECRET}"
+        alert.body, alert.dedup_key, alert.ack_comment = (
+            f"{name} {SECRET}" for name in ("body", "key", "ack")
+        )
     return one
 
 
@@ -62,6 +64,7 @@ def test_the_content_goes_and_the_facts_stay(admin: httpx.Client, log: Log, told
     with log.store.read() as session:
         alert = session.get_one(Alert, after["alert_id"])
     assert (alert.title, alert.body) == ("", "")
+    assert SECRET not in admin.get(f"/alerts/{alert.id}").text
 
 
 def test_its_words_are_forgotten(admin: httpx.Client, log: Log, told: str) -> None:

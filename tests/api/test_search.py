@@ -177,7 +177,9 @@ def test_an_identifier_finds_what_it_names(admin: httpx.Client, log: Log) -> Non
     with log.store.read() as session:
         row = session.get_one(Delivery, member)
     assert ids(admin, q=digest.upper()) == [member, digest]
-    assert ids(admin, q=f"{row.alert_id}") == [member]
+    assert ids(admin, q=f"{row.alert_id}") == ids(admin, alert=row.alert_id) == [member, digest]
+    assert ids(admin, state="failed", alert=row.alert_id) == [digest]
+    assert ids(admin, q="磁盘", alert=row.alert_id) == [member]
     assert ids(admin, q=f"{row.job_id} llm") == [member]
     assert ids(admin, q=f"{row.job_id} mistral") == []
     assert ids(admin, q=other, state="failed") == []
