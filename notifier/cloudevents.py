@@ -9,6 +9,7 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from notifier.alertdocuments import AlertBody
 from notifier.documents import GivenMoment
+from notifier.lasting import FIRING, RESOLVED
 from notifier.problems import Problem, invalid, of_validation
 from notifier.severities import severity_named
 from notifier.wording import clip
@@ -27,12 +29,13 @@ BATCH = "application/cloudevents-batch+json"
 BINARY = "ce-"
 OURS = "io.faultcast."
 ALERT = f"{OURS}alert"  # data is the body of POST /alerts
-MAX_SOURCE, MAX_ATTRIBUTE = 200, 1024
+MAX_SOURCE, MAX_NAME, MAX_ATTRIBUTE = 200, 128, 1024
 _REQUIRED = ("id", "source", "specversion", "type")
 _OPTIONAL = ("subject", "time", "datacontenttype", "dataschema")
 _DATA = ("data", "data_base64")
 _TITLES = ("title", "summary", "name")
 _TEXTS = ("text", "description", "message", "detail")
+_NAME = re.compile("[a-z0-9]+")
 _MOMENT: TypeAdapter[Any] = TypeAdapter(GivenMoment)
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -112,6 +115,8 @@ def alert_of(event: Event) -> dict[str, Any]:
         if not isinstance(data, dict):
             raise invalid("data", "give an object: the body of an alert")
         given = {"source": source, **data}
+        if event.type != ALERT and given.get("status") != RESOLVED:
+            given.setdefault("title", _title(event))
     elif event.type.startswith(OURS) and isinstance(data, dict):
         given = _of_another(data, source)
     else:
@@ -127,6 +132,11 @@ def _checked(event: Event) -> Event:
         (name, "is missing")
         for name in _REQUIRED
         if not event.attributes.get(name, "").strip() and name != "specversion"
+    ]
+    faults += [
+        (clip(name, MAX_NAME), "no such name: an attribute's has lower-case letters and digits only")
+        for name in event.attributes
+        if not _NAME.fullmatch(name)
     ]
     if event.attributes.get("specversion") != "1.0":
         faults.append(("specversion", 'give "1.0"'))
@@ -155,8 +165,12 @@ def _data(document: Mapping[str, Any]) -> Any:
 
 
 def _is_body(data: Any) -> bool:
-    """Whether somebody meant the body of an alert, whatever the event's type."""
-    return isinstance(data, dict) and "title" in data and data.keys() <= AlertBody.model_fields.keys()
+    """Whether somebody meant the body of an alert, whatever the event's type: it says what, or to whom."""
+    return (
+        isinstance(data, dict)
+        and not data.keys().isdisjoint(("title", "channels"))
+        and data.keys() <= AlertBody.model_fields.keys()
+    )
 
 
 def _of_another(data: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -173,23 +187,28 @@ def _of_another(data: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 def _of_stranger(event: Event, source: str) -> dict[str, Any]:
     data = event.data if isinstance(event.data, dict) else {}
-    subject = event.attributes.get("subject", "")
     key = _text(data, ("dedup_key",)) or event.extensions.get("dedupkey")
     status = data.get("status")
     return {
         "source": source,
-        "title": _text(data, _TITLES) or ": ".join(part for part in (event.type, subject) if part),
+        "title": _text(data, _TITLES) or _title(event),
         "text": _text(data, _TEXTS) or _shown(event.data),
         "severity": severity_named(data.get("severity") or event.extensions.get("severity")).value,
         "labels": _labels(event),
         **({"dedup_key": key[:500]} if key else {}),
-        **({"status": status} if key and status in ("firing", "resolved") else {}),
+        **({"status": status} if key and status in (FIRING, RESOLVED) else {}),
     }
+
+
+def _title(event: Event) -> str:
+    return ": ".join(part for part in (event.type, event.attributes.get("subject", "")) if part)
 
 
 def _labels(event: Event) -> dict[str, str]:
     named = {name: event.attributes[name] for name in ("type", "subject") if event.attributes.get(name)}
-    return {clip(name, 128): clip(value, MAX_ATTRIBUTE) for name, value in (named | event.extensions).items()}
+    return {
+        clip(name, MAX_NAME): clip(value, MAX_ATTRIBUTE) for name, value in (named | event.extensions).items()
+    }
 
 
 def _text(data: Mapping[str, Any], names: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ one that it repeats begins the turn the first time: at any moment exactly one ha
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 from notifier.documents import Body, ChannelName, GivenMoment, TimeZone
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_BREAKS = ("Cc", "Zl", "Zp")  # control characters, ends of lines and paragraphs
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _FIRST, _LAST = date(1970, 1, 2), date(8999, 12, 31)
 
@@ -37,6 +39,12 @@ def _day(value: object) -> object:
     raise ValueError("give a day such as 2026-11-30")
 
 
+def _is_one_line(name: str) -> str:
+    if not name.strip() or any(unicodedata.category(one) in _BREAKS for one in name):
+        raise ValueError("give a name in one line")
+    return name
+
+
 def _in_range(day: date) -> date:
     if not _FIRST <= day <= _LAST:
         raise ValueError("give a day between 1970 and 9000")
@@ -44,7 +52,9 @@ def _in_range(day: date) -> date:
 
 
 Day = Annotated[date, BeforeValidator(_day), AfterValidator(_in_range)]
-PersonName = Annotated[str, Field(min_length=1, max_length=100, examples=["alice"])]
+PersonName = Annotated[
+    str, Field(min_length=1, max_length=100, examples=["alice"]), AfterValidator(_is_one_line)
+]
 Channels = Annotated[list[ChannelName], Field(min_length=1, max_length=20)]
 
 

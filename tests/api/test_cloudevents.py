@@ -123,6 +123,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "an object for a source": ({**EVENT, "source": {}}, "source"),
     "no type": ({name: EVENT[name] for name in EVENT if name != "type"}, "type"),
     "a list for an extension": ({**EVENT, "more": []}, "more"),
+    "a name that no attribute has": ({**EVENT, "Foo_Ext": "x"}, "Foo_Ext"),
+    "whom there is not": ({**EVENT, "data": {"channels": ["wa"]}}, "channels.0"),
     "no time": ({**EVENT, "time": "soon"}, "time"),
     "both kinds of data": ({**EVENT, "data": 1, "data_base64": "AA=="}, "data_base64"),
     "no base64": ({**EVENT, "data_base64": "?"}, "data_base64"),
@@ -140,6 +142,21 @@ REFUSED: dict[str, tuple[Any, str]] = {
 def test_what_is_refused(admin: httpx.Client, given: Any, field: str) -> None:
     answer = post(admin, given)
     assert (answer.status_code, list(faults(answer))) == (422, [field])
+
+
+def test_data_that_say_only_whom_to_tell(admin: httpx.Client) -> None:
+    url = "http://127.0.0.1:9/cgi-bin/webhook/send?key=k"
+    made = admin.post("/channels", json={"name": "wa", "kind": "wecom", "config": {"webhook_url": url}})
+    assert made.status_code == 201, made.text
+    alert = told(admin, {**EVENT, "subject": "main", "data": {"channels": ["wa"]}})
+    assert (alert["title"], len(alert["deliveries"])) == ("com.example.build.failed: main", 1)
+    untitled = {**EVENT, "type": "io.faultcast.alert", "data": {"channels": ["wa"]}}
+    assert faults(post(admin, untitled)).keys() == {"title"}
+
+
+def test_a_name_of_a_header_that_no_attribute_has(admin: httpx.Client) -> None:
+    headers = {f"ce-{name}": value for name, value in {**EVENT, "foo-ext": "x"}.items()}
+    assert faults(admin.post("/alerts", json={"title": "t"}, headers=headers)).keys() == {"foo-ext"}
 
 
 def test_what_no_event_is(admin: httpx.Client) -> None:

@@ -152,6 +152,17 @@ WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "another list": ({"people": ["night"], "overrides": []}, "people.0.channels.0"),
     "nobody": ({"people": []}, "people"),
+    **{
+        f"a name with {name!a} in it": (
+            {"people": [{"name": f"li{name}wang", "channels": ["ding"]}], "overrides": []},
+            "people.0.name",
+        )
+        for name in ("\n", "\r", "\u2028", "\x1b")
+    },
+    "a blank name": (
+        {"people": [{"name": "\u3000", "channels": ["ding"]}], "overrides": []},
+        "people.0.name",
+    ),
     "a turn that is none": ({"turn": "hourly"}, "turn"),
     "a day that is none": ({"start": "2026-13-01"}, "start"),
     "a weekday with daily turns": ({"turn": "daily"}, "weekday"),
