@@ -115,14 +115,19 @@ def _of_alert(session: Session, alert_id: str, now: datetime) -> set[int] | None
     rows = session.scalars(ordered.execution_options(populate_existing=True)).all()
     if not rows:
         return None
-    standing = _standing(session, alert, now)
     shards = set[int]()
-    for row in sorted(rows, key=lambda row: row.kind != Kind.UNSILENCE):  # what was kept back comes first
-        step = due(Kind(row.kind), row.spec, standing, now)
+    for row in sorted(rows, key=_turn):
+        if row.due_at > now:  # the step before was late
+            continue
+        step = due(Kind(row.kind), row.spec, _standing(session, alert, now), now)
         if step.do is Do.TELL:
             shards |= _tell(session, alert, row, now)
             metrics.FOLLOWED.labels(row.kind).inc()
             note_step(session, "alert_followed_up", alert, kind=row.kind, n=row.n)
+            if row.kind == Kind.ESCALATE:
+                _keep_apart(session, row, now)
+        if step.since is not None:
+            row.spec = {**row.spec, "since": step.since.isoformat()}
         if step.again_at is None:
             session.delete(row)
         else:
@@ -131,15 +136,31 @@ def _of_alert(session: Session, alert_id: str, now: datetime) -> set[int] | None
     return shards
 
 
+def _turn(row: Followup) -> tuple[bool, int]:
+    """What was kept back comes first, then the steps in their order."""
+    return row.kind != Kind.UNSILENCE, row.spec.get("after_s", 0)
+
+
+def _keep_apart(session: Session, told: Followup, now: datetime) -> None:
+    """Steps after one that was told late keep their distance from it: who is called has time to answer."""
+    others = select(Followup).where(Followup.alert_id == told.alert_id, Followup.kind == Kind.ESCALATE)
+    for row in session.scalars(others):
+        gap = timedelta(seconds=row.spec["after_s"] - told.spec["after_s"])
+        if gap:
+            row.due_at = max(row.due_at, now + gap)
+
+
 def _standing(session: Session, alert: Alert, now: datetime) -> Standing:
     is_firing = is_open(alert, now)
     hush = hush_of(session, alert, now) if is_firing else None
+    rows = _told(session, alert) if is_firing else ()
     return Standing(
         created_at=alert.created_at,
         is_open=is_firing,
         is_acked=alert.acked_at is not None,
         silenced_until=hush.ends_at if hush is not None else None,
-        untold_until=untold_until(_told(session, alert), now) if is_firing else None,
+        untold_until=untold_until(rows, now),
+        told_at=told_at(rows, alert.created_at),
     )
 
 
@@ -150,6 +171,16 @@ def untold_until(rows: Sequence[Delivery], now: datetime) -> datetime | None:
     ]
     later = [moment for moment in moments if moment is not None and moment > now]
     return min(later) if later and len(later) == len(rows) else None
+
+
+def told_at(rows: Sequence[Delivery], created_at: datetime) -> datetime | None:
+    """When the first was told, or was found to be out of reach; None: all of them are about to be."""
+    moments = [
+        row.first_attempt_at or row.delivered_at or row.created_at
+        for row in rows
+        if row.first_attempt_at is not None or row.state not in ("pending", "sending")
+    ]
+    return min(moments, default=None if rows else created_at)
 
 
 def _told(session: Session, alert: Alert) -> Sequence[Delivery]:

@@ -47,7 +47,7 @@ class Standing:
     """How an alert stands when a follow-up of it is due.
 
     `untold_until`: nobody was told of it yet, because its rules want to wait (quiet hours, `for_s`): nobody
-    could have acknowledged it.
+    could have acknowledged it. `told_at`: since when somebody may know of it; None: it is about to be told.
     """
 
     created_at: datetime
@@ -55,14 +55,17 @@ class Standing:
     is_acked: bool = False
     silenced_until: datetime | None = None
     untold_until: datetime | None = None
+    told_at: datetime | None = None
 
 
 @dataclass(frozen=True)
 class Step:
-    """What is done now; `again_at`: when it is looked at next, None: never again."""
+    """What is done now; `again_at`: when it is looked at next, None: never again; `since`: from when on it
+    counts."""
 
     do: Do
     again_at: datetime | None = None
+    since: datetime | None = None
 
 
 def planned(config: AlertConfigModel, facts: AlertFacts, created_at: datetime) -> Iterator[Planned]:
@@ -100,11 +103,21 @@ def due(kind: Kind, spec: Mapping[str, Any], standing: Standing, now: datetime) 
     if kind is Kind.REMIND:
         again = next_beat(standing.created_at, timedelta(seconds=spec["every_s"]), now)
         return Step(Do.WAIT if standing.silenced_until else Do.TELL, again)
-    if kind is Kind.ESCALATE and standing.silenced_until:
+    return _escalated(spec, standing, now) if kind is Kind.ESCALATE else Step(Do.TELL)
+
+
+def _escalated(spec: Mapping[str, Any], standing: Standing, now: datetime) -> Step:
+    """Counted from the first telling: before, nobody could have taken it on. What is about to be told when a
+    step is due (a silence has ended, no worker ran) is taken for told now, be it ever so late."""
+    after = timedelta(seconds=spec["after_s"])
+    if standing.silenced_until:
         return Step(Do.WAIT, min(standing.silenced_until, now + SILENCED_AGAIN))
-    if kind is Kind.ESCALATE and standing.untold_until:
-        return Step(Do.WAIT, standing.untold_until + timedelta(seconds=spec["after_s"]))
-    return Step(Do.TELL)
+    if standing.untold_until:
+        return Step(Do.WAIT, standing.untold_until + after)
+    start = datetime.fromisoformat(spec["since"]) if "since" in spec else standing.told_at
+    if start is None:
+        return Step(Do.WAIT, now + after, since=now)
+    return Step(Do.TELL) if start + after <= now else Step(Do.WAIT, start + after)
 
 
 def next_beat(start: datetime, every: timedelta, now: datetime) -> datetime:

@@ -52,6 +52,8 @@ def passes(house: "House", seconds: float) -> None:
             alert.created_at -= step
         for delivery in session.scalars(select(Delivery)):
             delivery.created_at -= step
+            if delivery.first_attempt_at is not None:
+                delivery.first_attempt_at -= step
 
 
 def rows(house: "House", alert: str, trigger: str) -> list[Delivery]:

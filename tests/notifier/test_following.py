@@ -93,11 +93,58 @@ def test_each_step_is_told_once_when_nobody_acknowledged(store: Store) -> None:
     assert planned(store) == []
 
 
-def test_steps_that_are_overdue_together_are_each_told(store: Store) -> None:
+def test_steps_that_are_overdue_together_keep_their_distance(store: Store) -> None:
+    """No worker ran for a while: whoever is called first has time to answer."""
     escalating(store)
     told(store, incident("jobHang", severity="error"))
+    become(store, "im", "delivered")
     followed(store, at(60))
+    assert [row.channel for row in log(store)] == ["im", "sms"]
+    followed(store, at(69.9))
+    assert len(log(store)) == 2
+    followed(store, at(70))
     assert [row.channel for row in log(store)] == ["im", "sms", "phone", "im"]
+
+
+def test_steps_of_the_same_moment_are_told_together(store: Store) -> None:
+    add_channels(store, "im", "sms", "phone")
+    steps = [{"after_s": 300, "channels": [name]} for name in ("sms", "phone")]
+    configure(store, {"channels": ["im"]}, escalation=steps)
+    told(store, incident("jobHang", severity="error"))
+    become(store, "im", "delivered")
+    followed(store, at(60))
+    assert [row.channel for row in log(store)] == ["im", "sms", "phone"]
+
+
+def test_what_no_worker_has_told_yet_is_escalated_from_when_it_is(store: Store) -> None:
+    escalating(store)
+    told(store, incident("jobHang", severity="error"))
+    followed(store, at(60))  # a worker has just begun: the message itself goes out now
+    assert [row.channel for row in log(store)] == ["im"]
+    become(store, "im", "delivered", first_attempt_at=at(60))
+    followed(store, at(64.9))
+    assert len(log(store)) == 1
+    followed(store, at(65))
+    followed(store, at(75))
+    assert [row.channel for row in log(store)] == ["im", "sms", "phone", "im"]
+
+
+def test_what_cannot_be_told_is_escalated_nevertheless(store: Store) -> None:
+    """Its turn does not come: a step waits for that once, and not for ever."""
+    escalating(store)
+    told(store, incident("jobHang", severity="error"))
+    for minutes in (5, 9.9, 10):
+        assert [row.channel for row in log(store)] == ["im"]
+        followed(store, at(minutes))
+    assert [row.channel for row in log(store)] == ["im", "sms"]
+
+
+def test_what_a_broken_channel_holds_is_escalated_as_planned(store: Store) -> None:
+    escalating(store)
+    told(store, incident("jobHang", severity="error"))
+    become(store, "im", "held")
+    followed(store, at(5))
+    assert [row.channel for row in log(store)] == ["im", "sms"]
 
 
 def acknowledged(session: Session, alert_id: str) -> None:
@@ -142,7 +189,9 @@ def test_after_a_resolve_nobody_is_called(store: Store) -> None:
 def test_who_was_told_by_escalation_hears_of_the_end_once(store: Store) -> None:
     escalating(store)
     told(store, incident("jobHang", severity="error"))
-    followed(store, at(20))
+    become(store, "im", "delivered")
+    for minutes in (5, 15):
+        followed(store, at(minutes))
     become(store, "im", "delivered")
     become(store, "sms", "accepted")
     become(store, "phone", "failed")
@@ -153,6 +202,7 @@ def test_who_was_told_by_escalation_hears_of_the_end_once(store: Store) -> None:
 def test_what_was_planned_stays_whatever_becomes_of_the_rules(store: Store) -> None:
     escalating(store)
     told(store, incident("jobHang", severity="error"))
+    become(store, "im", "delivered")
     configure(store)
     followed(store, at(5))
     assert [row.channel for row in log(store)] == ["im", "sms"]
@@ -162,6 +212,7 @@ def test_a_step_whose_channel_is_gone_by_then_is_done_with(store: Store) -> None
     add_channels(store, "im")
     configure(store, {"channels": ["im"]}, escalation=[{"after_s": 300, "channels": ["gone"]}])
     told(store, incident("jobHang", severity="error"))
+    become(store, "im", "delivered")
     followed(store, at(5))
     assert ([row.channel for row in log(store)], planned(store)) == (["im"], [])
     with store.read() as session:
@@ -178,12 +229,13 @@ def test_named_channels_are_no_rules(store: Store) -> None:
 def test_an_acknowledgement_withdraws_what_nobody_has_begun_to_send(store: Store) -> None:
     escalating(store)
     published = told(store, incident("jobHang", severity="error"))
+    become(store, "im", "delivered")
     followed(store, at(5))
     with store.write() as session:
         ack(session, published.alert_id, "li", at(6))
     assert planned(store) == []
     assert [(row.state, row.why) for row in log(store)] == [
-        ("pending", ""),
+        ("delivered", ""),
         ("suppressed", "acknowledged by li"),
     ]
     followed(store, at(60))
@@ -368,17 +420,28 @@ def ended(store: Store, now: datetime) -> None:
         end(session, session.get_one(Silence, "slc_1"), now)
 
 
-def test_a_silenced_alert_is_told_when_the_silence_ends_and_escalated_if_that_is_due(store: Store) -> None:
+def test_a_silenced_alert_is_told_when_the_silence_ends_and_escalated_from_then(store: Store) -> None:
     escalating(store)
-    silence(store, 7)
+    silence(store, 20)
     told(store, incident("jobHang", severity="error"))
-    followed(store, at(5))
-    assert lines(log(store)) == [("im", "firing", "alert", "suppressed")]
-    followed(store, at(7))
-    assert lines(log(store))[1:] == [
-        ("im", "firing", "unsilence", "pending"), ("sms", "firing", "escalation", "pending"),
-    ]  # fmt: skip
-    assert [kind for kind, _, _ in planned(store)] == ["escalate"]  # the call, after 15 minutes
+    for minutes in (5, 15, 20):
+        assert lines(log(store)) == [("im", "firing", "alert", "suppressed")]
+        followed(store, at(minutes))
+    assert lines(log(store))[1:] == [("im", "firing", "unsilence", "pending")]
+    with store.write() as session:
+        session.execute(
+            update(Delivery)
+            .where(Delivery.trigger == "unsilence")
+            .values(state="delivered", first_attempt_at=at(20.02))
+        )
+    followed(store, at(24.9))
+    assert len(log(store)) == 2
+    followed(store, at(25.02))
+    assert [row.channel for row in log(store)] == ["im", "im", "sms"]
+    followed(store, at(34.9))
+    assert len(log(store)) == 3
+    followed(store, at(35.02))
+    assert [row.channel for row in log(store)][3:] == ["phone", "im"]
 
 
 def test_a_silence_ended_by_hand_is_noticed_soon(store: Store) -> None:
@@ -389,7 +452,8 @@ def test_a_silence_ended_by_hand_is_noticed_soon(store: Store) -> None:
     ended(store, at(5.25))
     followed(store, at(5.25))
     assert [row.trigger for row in log(store)] == ["alert", "unsilence"]
-    followed(store, at(5.5))
+    followed(store, at(5.5))  # counts from now on
+    followed(store, at(10.5))
     assert [row.trigger for row in log(store)] == ["alert", "unsilence", "escalation"]
 
 
@@ -421,6 +485,7 @@ def test_of_many_workers_one_does_it(store: Store) -> None:
     escalating(store)
     for n in range(3):
         told(store, incident("jobHang", severity="error", event_id=f"evt_{n}"))
+    become(store, "im", "delivered")
     start, done = threading.Barrier(6), list[int]()
 
     def work() -> None:
@@ -439,6 +504,7 @@ def test_of_many_workers_one_does_it(store: Store) -> None:
 def test_one_that_cannot_be_followed_up_keeps_no_other_back(store: Store) -> None:
     escalating(store)
     bad, good = (told(store, incident("jobHang", severity="error", event_id=f"evt_{n}")) for n in range(2))
+    become(store, "im", "delivered")
     with store.write() as session:
         session.execute(update(Followup).where(Followup.alert_id == bad.alert_id).values(spec={}))
     followed(store, at(5))
