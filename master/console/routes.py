@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from master import nodesignals
 from master.api import insight
-from master.console.deliveryviews import Chosen, channel_names, steps_of
+from master.console.deliveryviews import SPANS, Chosen, channel_names, steps_of
 from master.console.jobviews import find_job, list_events, list_jobs, said, view_job
 from master.console.render import HEADERS, page, paging
 from master.console.session import (
@@ -49,6 +49,8 @@ Word = Annotated[str | None, Query(max_length=200)]
 
 @router.get("/")
 def jobs(request: Request, visitor: SignedIn, status: Word = None, cursor: Cursor = None) -> Response:
+    if status and status not in STATUSES:
+        raise Refused(422, "bad_input")
     with services_of(request).store.read() as session:
         lines, following = list_jobs(session, visitor.principal, Ask(PAGE, cursor), status)
     values = {"visitor": visitor, "lines": lines, "status": status, "statuses": STATUSES}
@@ -100,6 +102,9 @@ def chosen_of(
     last: Word = None,
     q: Word = None,
 ) -> Chosen:
+    for value, known in ((item, ITEMS), (state, STATES), (last, SPANS)):
+        if value and value not in known:
+            raise Refused(422, "bad_input")  # all of the log is not what was asked for
     return Chosen(job=job, channel=channel, item=item, state=state, last=last, q=q)
 
 

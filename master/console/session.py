@@ -12,6 +12,7 @@ from starlette.responses import Response
 from master.console.words import LANGUAGES, Translate, translator
 from master.controller import Controller
 from notifier.api.deps import Services
+from notifier.api.queries import check_query
 from notifier.auth import Principal, Role, authenticate
 from notifier.clock import utcnow
 
@@ -66,6 +67,7 @@ def signed_in(request: Request) -> Visitor:
     principal = authenticated(request, token)
     if principal is None or principal.role not in ROLES:
         raise SignInFirst(_here(request))
+    check_query(request)  # here, for every page asks who looks
     return Visitor(principal, csrf_of(token))
 
 

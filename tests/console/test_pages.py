@@ -189,7 +189,11 @@ def test_lists_hold_nothing_from_outside_the_scope(browser: SignIn, told: Told) 
     ("path", "status"),
     [
         ("/nowhere", 404), ("/jobs/job_none", 404), ("/deliveries/none", 404), ("/?cursor=x", 422),
-        ("/jobs/" + "x" * 3000, 404), ("/deliveries?state=nonsense&last=9y&item=x", 200),
+        ("/jobs/" + "x" * 3000, 404), ("/deliveries?state=nonsense", 422),
+        ("/deliveries?last=9y", 422), ("/deliveries/resend?last=9y&state=failed", 422),
+        ("/deliveries/export?item=x", 422), ("/deliveries?chanel=x", 422), ("/?status=x", 422),
+        ("/deliveries?state=failed&state=held", 422), ("/?live=1", 422),
+        ("/deliveries?state=&last=&item=", 200),
         ("/deliveries?item=%00", 404), ("/jobs/%00", 404), ("/language/xx", 303),
     ],
 )  # fmt: skip
