@@ -15,7 +15,8 @@ from notifier.pages import MAX_LIMIT, Ask
 from notifier.storage import Store
 
 COLUMNS = tuple(DeliveryDocument.model_fields)
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# The wide ones too: spreadsheets of East Asia take them for the others.
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 
 
 class Format(StrEnum):

@@ -58,7 +58,7 @@ def test_filters_and_scope_are_the_lists(as_: As, log: Log) -> None:
     assert [json.loads(line)["id"] for line in lines] == ids(viewer, **params) != []
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n"])
 def test_no_text_is_a_formula(admin: httpx.Client, log: Log, start: str) -> None:
     evil = f'{start}HYPERLINK("http://x","y")'
     log.add(1, job_name=evil, message={"title": evil, "text": "t"})
