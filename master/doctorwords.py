@@ -9,6 +9,14 @@ WORDS: dict[str, dict[str, Said]] = {
         "en": ("faultcast {faultcast} on Python {python}, tables {head}", ""),
         "zh": ("faultcast {faultcast}，Python {python}，表结构 {head}", ""),
     },
+    "setting_like": {
+        "en": ("{setting} is no setting, and is not read", "perhaps {like} is meant"),
+        "zh": ("{setting} 不是设置项，不会被读取", "也许是 {like}"),
+    },
+    "setting_unknown": {
+        "en": ("{setting} is no setting, and is not read", "take it away, or see the list of settings"),
+        "zh": ("{setting} 不是设置项，不会被读取", "请删除，或查看设置项列表"),
+    },
     "data_dir": {"en": ("{folder}", ""), "zh": ("{folder}", "")},
     "no_data_dir": {
         "en": ("{folder} is not there", "run faultcast up or faultcast migrate, or set FAULTCAST_DATA_DIR"),
@@ -144,7 +152,16 @@ WORDS: dict[str, dict[str, Said]] = {
         ),
     },
     "server": {"en": ("{url} answers", ""), "zh": ("{url} 有应答", "")},
-    "no_server": {"en": ("{why}", ""), "zh": ("{why}", "")},
+    "no_server": {
+        "en": (
+            "{url} does not answer ({why})",
+            "start it (faultcast up) or name it (--server); FAULTCAST_CA_BUNDLE says whom to trust",
+        ),
+        "zh": (
+            "{url} 没有应答（{why}）",
+            "启动它（faultcast up）或指定它（--server）；信任谁的证书由 FAULTCAST_CA_BUNDLE 设定",
+        ),
+    },
     "remote": {"en": ("{said}", ""), "zh": ("{said}", "")},
     "remote_trouble": {
         "en": ("{said}", "run faultcast doctor on the server's machine"),

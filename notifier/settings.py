@@ -257,6 +257,11 @@ class _SecretFiles(PydanticBaseSettingsSource):
         return found
 
 
+def named_here() -> set[str]:
+    """All `FAULTCAST_…` of the environment and `.env`, whether they are settings or not."""
+    return {name for name in (*dotenv_values(ENV_FILE), *os.environ) if name.startswith(PREFIX)}
+
+
 def load_settings(**given: object) -> Settings:
     """The settings of this process; `given` (a command's own flags) wins, None means not given.
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +17,12 @@ from master.cli.parts import DataDir, settings
 if TYPE_CHECKING:
     from master.doctor import Doctor, Finding
 
+# What is no setting of the server: of the command line, of agents, of pods, for looking closer.
+OTHERS = (
+    "SERVER", "SERVER_FILE", "TOKEN", "TOKEN_FILE", "TRACEBACK", "AGENT_DIR", "AGENT_FOLDER", "AGENT_TOKEN",
+    "AGENT_TOKEN_FILE", "JOB_ID", "JOB_NAME", "KERNEL_LOG", "NODE", "POD_DIR", "POD_ID", "PROGRESS", "RUN",
+    "VIRTUAL_NODE", "WATCH_PATHS", "FAULTPOINT",
+)  # fmt: skip
 STYLES = {"ok": "32", "warn": "33", "fail": "31"}
 
 
@@ -60,10 +67,22 @@ def _here(data_dir: str | None, token: str | None) -> "Iterator[Finding]":
         yield Finding("fail", "settings", str(error), "")
         return
     looking = Doctor(given)
+    yield from _settings(looking)
     yield from looking.look()
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(given.host, given.host)  # noqa: S104  compared, not bound
     url = f"{'https' if given.tls_cert else 'http'}://{f'[{host}]' if ':' in host else host}:{given.port}"
     yield from _asked(looking, Client(url, token), WARN)
+
+
+def _settings(looking: "Doctor") -> "Iterator[Finding]":
+    """Names that nobody reads: most are a slip, and what they were to set is not set."""
+    from notifier.settings import PREFIX, SECRETS, Settings, named_here  # noqa: PLC0415
+
+    known = {*OTHERS, *map(str.upper, Settings.model_fields), *(f"{name.upper()}_FILE" for name in SECRETS)}
+    for name in sorted({name.removeprefix(PREFIX) for name in named_here()} - known):
+        like = get_close_matches(name, sorted(known), 1)
+        key = "setting_like" if like else "setting_unknown"
+        yield looking.say("warn", "settings", key, setting=PREFIX + name, like=PREFIX + "".join(like))
 
 
 def _far(url: str, token: str | None) -> "Iterator[Finding]":
@@ -79,7 +98,7 @@ def _asked(looking: "Doctor", client: Client, if_away: str) -> "Iterator[Finding
         alive = client.page("/healthz")
         ready = client.page("/readyz")
     except CommandError as error:
-        yield looking.say(if_away, "server", "no_server", url=client.server, why=error)
+        yield looking.say(if_away, "server", "no_server", url=client.server, why=_reason(error))
         return
     yield looking.say("ok", "server", "server", url=client.server)
     if alive.skew_s is not None:
@@ -87,6 +106,11 @@ def _asked(looking: "Doctor", client: Client, if_away: str) -> "Iterator[Finding
     for check in ready.document.get("checks", ()):
         yield _check(looking, check)
     yield from _channels(looking, client)
+
+
+def _reason(error: CommandError) -> str:
+    """Why, without whom (which is said already) and without the mend."""
+    return str(error).partition("; ")[0].rpartition(": ")[2]
 
 
 def _check(looking: "Doctor", check: dict[str, Any]) -> "Finding":

@@ -14,6 +14,7 @@ from aiosmtpd.controller import Controller as MailController
 from pydantic import SecretStr
 from sqlalchemy import text, update
 
+from master.cli.doctor import OTHERS
 from master.doctor import Doctor
 from master.doctorwords import NOT_SET, STRANGER, WORDS
 from master.model import Job, Leader, Node
@@ -21,13 +22,14 @@ from master.runtimes.local import LocalRuntime
 from notifier.clock import utcnow
 from notifier.model import AlertConfig, Channel, Delivery, Oncall, Worker
 from notifier.secretbox import open_box
-from notifier.settings import Settings
+from notifier.settings import SECRETS, Settings
 from notifier.storage import Store
 from tests.certificates import made
 from tests.cli.test_server import ask, run, serving
 from tests.console.conftest import row
 
 KEY = "the key of this database"
+ROOT = Path(__file__).parents[2]
 
 
 def found(data: Path, *flags: str, **settings: str) -> tuple[int, dict[str, dict[str, str]]]:
@@ -65,6 +67,26 @@ def test_settings_that_are_wrong_are_the_finding(tmp_path: Path) -> None:
     code, checks = found(tmp_path, FAULTCAST_WORKERS="many")
     assert (code, list(checks)) == (1, ["settings"])
     assert "FAULTCAST_WORKERS" in checks["settings"]["detail"]
+
+
+def test_a_name_that_nobody_reads_is_told_with_the_one_that_is_meant(tmp_path: Path) -> None:
+    ended = run(tmp_path, "doctor", FAULTCAST_LANGAUGE="zh", FAULTCAST_XYZZY="1", FAULTCAST_TOKEN="fct_x")
+    told = [line.split(maxsplit=2) for line in ended.stdout.splitlines() if " settings " in line]
+    assert [(level, said) for level, _, said in told] == [
+        ("warn", "FAULTCAST_LANGAUGE 不是设置项，不会被读取  → 也许是 FAULTCAST_LANGUAGE"),
+        ("warn", "FAULTCAST_XYZZY 不是设置项，不会被读取  → 请删除，或查看设置项列表"),
+    ]
+    (server,) = [line.split(maxsplit=2) for line in ended.stdout.splitlines() if " server " in line]
+    assert server[0] == "warn"
+    assert re.fullmatch(r"http://\S+ 没有应答（\[Errno 111\] Connection refused）  → 启动它.+", server[2])
+
+
+def test_every_name_that_is_read_anywhere_is_known_to_it() -> None:
+    known = {name.upper() for name in Settings.model_fields} | {f"{name.upper()}_FILE" for name in SECRETS}
+    for part in ("agent", "channels", "master", "notifier"):
+        for path in (ROOT / part).rglob("*.py"):
+            read = set(re.findall(r"\bFAULTCAST_([A-Z]+(?:_[A-Z]+)*)\b", path.read_text()))
+            assert not read - known - {*OTHERS}, path
 
 
 def test_here_and_far_away(tmp_path: Path) -> None:
