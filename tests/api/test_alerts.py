@@ -322,6 +322,42 @@ def test_a_preview_says_who_comes_next(admin: httpx.Client, ding: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("", ["vision"]),  # the job's own label
+        ("&label=tier=1", ["vision", "tier"]),
+        ("&label=team=speech&label=tier=1", ["tier"]),
+        ("&label=tier=a=b", ["vision"]),
+    ],
+)
+def test_a_preview_is_of_the_labels_that_are_given(admin: httpx.Client, query: str, told: list[str]) -> None:
+    rules = [
+        {"channels": [channel(admin, "vision")], "match": {"team": "vision"}},
+        {"channels": [channel(admin, "tier")], "match": {"tier": "1"}},
+    ]
+    assert admin.put("/pools/default/alerts", json={"rules": rules}).status_code == 200
+    seen = admin.get(f"/jobs/job_1/alerts/preview?item=jobFT{query}").json()
+    assert [one["channel"] for one in seen["told"]] == told
+    assert [one["channel"] for one in seen["not_told"]] == [
+        one for one in ("vision", "tier") if one not in told
+    ]
+
+
+@ONE_ENGINE
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("label=x", "label.0"), ("label=a=1&label==x", "label.1"), ("label=a=1&label=a=2", "label"),
+        ("&".join(f"label=l{n}=1" for n in range(65)), "label"), (f"label={'n' * 129}=1", "label.0"),
+        ("severity=grave", "severity"), ("labels=a=1", "labels"),
+    ],
+)  # fmt: skip
+def test_a_preview_of_what_cannot_be_is_refused_by_name(admin: httpx.Client, query: str, field: str) -> None:
+    answer = admin.get(f"/pools/default/alerts/preview?item=jobFT&{query}")
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
+
+
+@pytest.mark.parametrize(
     "address", ["/pools/nowhere/alerts", "/jobs/job_2/alerts", "/jobs/job_2/alerts/preview?item=jobFT"]
 )
 def test_rules_of_nothing_are_not_found(admin: httpx.Client, address: str) -> None:
