@@ -82,7 +82,7 @@ def _messages(session: Session, alert: Alert, now: datetime) -> list[Queued]:
     known_rows = session.scalars(rows).all()
     before = [row for row in known_rows if row.status == FIRING]
     knows = {row.channel_id for row in known_rows if row.status == RESOLVED and row.state not in UNTOLD}
-    item = None if "ended" in alert.context["resolved"] else _resolved_by(alert)
+    item = resolved_by(alert)
     told = {
         row.channel_id: row
         for row in before
@@ -107,8 +107,10 @@ def _messages(session: Session, alert: Alert, now: datetime) -> list[Queued]:
     return made
 
 
-def _resolved_by(alert: Alert) -> str | None:
-    """The item that tells its end."""
+def resolved_by(alert: Alert) -> str | None:
+    """The item that tells the end of one that is over; None: its own does."""
+    if "ended" in alert.context.get("resolved", {"ended": {}}):
+        return None
     return next((ITEMS[one].resolved_by for one in alert.items if ITEMS[one].resolved_by), None)
 
 

@@ -6,6 +6,7 @@ from notifier.model import Alert
 
 FIRING, RESOLVED = "firing", "resolved"
 NOT_REPEATED = "nobody repeated it"
+RAN_OUT = {"zh": "未再次上报，视为已结束", "en": "It was not repeated in time and counts as over"}
 
 
 def has_expired(alert: Alert, now: datetime) -> bool:
@@ -21,7 +22,11 @@ def run_out(alert: Alert) -> None:
 
 def has_run_out(alert: Alert) -> bool:
     """It is over because nobody repeated it, and nobody has said since that it is."""
-    return alert.status == RESOLVED and alert.resolved_at == alert.expires_at is not None
+    return alert.status == RESOLVED and ran_out(alert.resolved_at, alert.expires_at)
+
+
+def ran_out(resolved_at: datetime | None, expires_at: datetime | None) -> bool:
+    return resolved_at is not None and resolved_at == expires_at
 
 
 def is_open(alert: Alert, now: datetime) -> bool:

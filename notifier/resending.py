@@ -13,6 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from channels.registry import adapter
+from notifier.ends import resolved_by
 from notifier.ids import new_id
 from notifier.items import ITEMS
 from notifier.lasting import RESOLVED, has_expired, run_out
@@ -113,8 +114,7 @@ def again(session: Session, row: Delivery, channel: Channel, alert: Alert | None
 
 def _end(alert: Alert) -> dict[str, Any]:
     """What tells the end of an alert; by the item that resolved it, if one did."""
-    found = (ITEMS[one].resolved_by for one in alert.items if "resolved" in alert.context)
-    item = next((one for one in found if one is not None), None)
+    item = resolved_by(alert)
     told = {"item": item, "items": [], "severity": ITEMS[item].severity.value} if item is not None else {}
     return {"status": RESOLVED, **told}
 

@@ -12,6 +12,7 @@ from channels.base import Outcome, Recipient
 from channels.registry import adapter
 from notifier.digests import members
 from notifier.followups import told_as
+from notifier.lasting import RAN_OUT, ran_out
 from notifier.model import Alert, Attempt, Channel
 from notifier.recipients import parsed
 from notifier.usertemplates import Candidate, candidates
@@ -31,6 +32,7 @@ _ALERTS = select(
     _A.repeats,
     _A.created_at,
     _A.resolved_at,
+    _A.expires_at,
     _A.acked_by,
 ).where(_A.id.in_(bindparam("ids", expanding=True)))
 
@@ -169,7 +171,8 @@ def _view(row: Any, alert: Any) -> AlertView:
         incident={"item": alert.item, "severity": alert.severity},
         links=alert.context.get("links") or {},
         acked_by=alert.acked_by or "",
-        ended=said.get("ended") or {},
+        ended=said.get("ended")
+        or (RAN_OUT if is_over and ran_out(alert.resolved_at, alert.expires_at) else {}),
     )
 
 

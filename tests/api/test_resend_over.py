@@ -95,6 +95,13 @@ def test_no_recovery_is_told_of_what_is_only_over(admin: httpx.Client, log: Log)
     assert (new["item"], new["status"]) == ("jobHang", "resolved")
 
 
+def test_nor_of_what_ended_otherwise(admin: httpx.Client, log: Log) -> None:
+    one = broke(log, alert={"item": "jobHang", "items": ["jobHang"]}, item="jobHang")
+    with log.store.write() as session:
+        resolve(session, alert_id=alert_of(log, one).id, now=utcnow(), ended={"zh": "删", "en": "deleted"})
+    assert again(admin, one)["item"] == "jobHang"
+
+
 def test_one_that_was_not_repeated_in_time_is_over(admin: httpx.Client, log: Log) -> None:
     past = utcnow() - timedelta(minutes=1)
     one = broke(log, alert={"expires_at": past})
@@ -102,6 +109,8 @@ def test_one_that_was_not_repeated_in_time_is_over(admin: httpx.Client, log: Log
     assert (counted["would_send"], counted["over"], alert_of(log, one).status) == (1, 1, "firing")
     assert again(admin, one)["status"] == "resolved"
     assert (alert_of(log, one).status, alert_of(log, one).resolved_at) == ("resolved", past)
+    ends(log, one)  # by whoever knows: it was told there
+    assert [status for _, status, _ in is_told_of(log, one)] == ["firing", "resolved"]
 
 
 def test_what_nobody_could_repeat_or_end_is_told_as_it_was(admin: httpx.Client, log: Log) -> None:

@@ -12,7 +12,7 @@ from channels.standin import Scripted
 from notifier.acklinks import delivery_of, masked
 from notifier.clock import utcnow
 from notifier.ends import resolve
-from notifier.model import Attempt, Delivery
+from notifier.model import Alert, Attempt, Delivery
 from notifier.resending import resend
 
 if TYPE_CHECKING:
@@ -95,6 +95,23 @@ def test_nor_has_what_is_sent_again_of_an_alert_that_is_over(public: "House") ->
     assert (message.body["status"], message.body["title"]) == ("resolved", "🟢 Resolved: mended")
     assert message.body["resolved_at"]
     assert not LINK.search(arrived(public))
+
+
+@pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)
+def test_of_what_nobody_repeated_it_is_said_why_it_counts_as_over(public: "House") -> None:
+    public.providers.script("webhook", Scripted(status=400))
+    (one,) = public.alert(public.channel(kind="webhook"))
+    with public.working() as engine:
+        public.told(one, state="failed")
+        with public.store.write() as session:
+            row = session.get_one(Delivery, one)
+            alert = session.get_one(Alert, row.alert_id or "")
+            alert.dedup_key, alert.expires_at = "k", utcnow()
+            new = resend(session, row, utcnow())
+        engine.wake([new.shard])
+        public.told(new.id)
+    (message,) = public.providers.messages(accepted=True)
+    assert (message.body["status"], "not repeated in time" in arrived(public)) == ("resolved", True)
 
 
 @pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)
