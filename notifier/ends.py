@@ -98,9 +98,10 @@ def _messages(session: Session, alert: Alert, now: datetime) -> list[Queued]:
     is_silenced = any(row.state == "suppressed" and row.why.startswith(SILENCED) for row in before)
     if item is not None and (told or not is_silenced):
         seen = {row.channel_id for row in before if row.trigger != UNASKED}
+        found = rerouted(session, alert, item, now)
         asked = [
             (channel, replace(telling, status=RESOLVED, trigger="resolve"))
-            for channel, telling in rerouted(session, alert, item, now).told
+            for channel, telling in (*found.told, *found.unasked)
             if channel.id not in seen
         ]
         made += tell(session, alert, asked, now).rows

@@ -197,7 +197,7 @@ def _tell(session: Session, alert: Alert, row: Followup, now: datetime) -> set[i
         found = _routed(session, alert, row, now)
         lost = [f"{words} ({why})" for words in found.why]
         alert.why = "; ".join(filter(None, [alert.why, *lost]))
-        return _put(session, alert, _with(found.told, ESCALATION, why), now)
+        return _put(session, alert, _with((*found.told, *found.unasked), ESCALATION, why), now)
     if row.kind == Kind.REMIND:
         why = STILL_FIRING.format(seconds=round((now - alert.created_at).total_seconds()))
         every = timedelta(seconds=row.spec["every_s"])

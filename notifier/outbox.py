@@ -17,7 +17,7 @@ from notifier.ids import new_id
 from notifier.lookup import KnownChannel
 from notifier.model import Alert, Delivery
 
-DISABLED = "the channel is disabled"
+DISABLED = "channel {name} is disabled"
 UNASKED = "no_rule"  # the trigger of a row that says only that no rule asks for it
 _NONE_YET = {"is_digest": false(), "tries": text("0"), "attempt_count": text("0")}
 _EMPTY = {"mends": text("'[]'"), "recipients": text("'[]'")}
@@ -35,7 +35,7 @@ class Telling:
         fallback: names to be told, in order, when this one cannot be.
         not_before: nothing is sent earlier (quiet hours), and `why`.
         quiet_hours: of the rule, for what is told later.
-        kept_back: why this is told to nobody (a silence, no rule), "" otherwise.
+        kept_back: why this is told to nobody (a silence, no rule, a disabled channel), "" otherwise.
     """
 
     name: str = ""
@@ -65,10 +65,10 @@ class Queued:
 
 def first_state(channel: KnownChannel, telling: Telling) -> tuple[str, str]:
     """The state in which a delivery begins, and why."""
-    if not channel.enabled:
-        return "suppressed", DISABLED
     if telling.kept_back:
         return "suppressed", telling.kept_back
+    if not channel.enabled:
+        return "suppressed", DISABLED.format(name=channel.name)
     if channel.health == "broken":
         return "held", HELD
     return "pending", telling.why

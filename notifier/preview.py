@@ -14,7 +14,7 @@ from notifier.followups import planned, rule_of
 from notifier.items import ITEMS
 from notifier.lookup import KnownChannel
 from notifier.model import Alert
-from notifier.outbox import DISABLED, Telling, first_state
+from notifier.outbox import DISABLED, UNASKED, Telling, first_state
 from notifier.routing import MISSING, Named, Routed, facts_of, routed, routed_by
 from notifier.rules import AlertConfigModel, matching, restriction, unasked
 from notifier.silences import hush_of, words
@@ -102,7 +102,7 @@ def _not_told(session: Session, alert: Alert, found: Routed, named: set[str]) ->
         return []
     facts = facts_of(alert)
     reasons = {
-        channel.name: noted("" if channel.enabled else DISABLED, telling.kept_back)
+        channel.name: noted(_off(channel) if telling.trigger == UNASKED else "", telling.kept_back)
         for channel, telling in found.unasked
     }
     names = {one.channel: one.why for one in unasked(found.config, facts)}
@@ -117,6 +117,10 @@ def _not_told(session: Session, alert: Alert, found: Routed, named: set[str]) ->
                 name: noted(reasons.get(name, ""), why) for name in rule.channels if name not in named
             }
     return [NotTold(channel=name, why=why) for name, why in reasons.items()]
+
+
+def _off(channel: KnownChannel) -> str:
+    return "" if channel.enabled else DISABLED.format(name=channel.name)
 
 
 def _later(session: Session, alert: Alert, config: AlertConfigModel, now: datetime) -> list[WouldFollow]:

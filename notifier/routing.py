@@ -4,7 +4,7 @@ A name is a channel's or an on-call list's: whoever has the turn at this moment 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -15,7 +15,7 @@ from notifier.followups import FALLBACK
 from notifier.items import at_least
 from notifier.lookup import KnownChannel
 from notifier.model import Alert, AlertConfig
-from notifier.outbox import UNASKED, Telling
+from notifier.outbox import DISABLED, UNASKED, Telling
 from notifier.problems import Problem
 from notifier.rules import (
     NO_CONFIG,
@@ -76,7 +76,8 @@ class Named:
 class Routed:
     """Who is told, and how; `why` some are not, or nobody is; `config`: by which rules, if by any.
 
-    `unasked`: channels that the rules name for other alerts; each has a row in the log that says why.
+    `unasked`: channels that the rules name for other alerts, or that are disabled; each has a row in the log
+    that says why.
     """
 
     told: list[tuple[KnownChannel, Telling]] = field(default_factory=list)
@@ -100,8 +101,8 @@ def routed(session: Session, alert: Alert, named: Named, now: datetime, *, skip:
         found.why.append(NO_RULE)
     reached = _reached(session, alert, routes, now, [one.channel for one in others])
     _resolved(routes, reached, found, skip)
-    seen = {channel.id for channel, _ in found.told} | ({skip} if skip else set())
-    found.unasked = _unasked(alert, others, reached, seen)
+    seen = {channel.id for channel, _ in (*found.told, *found.unasked)} | ({skip} if skip else set())
+    found.unasked += _unasked(alert, others, reached, seen)
     return found
 
 
@@ -169,12 +170,13 @@ def _resolved(
         missing = _missing(one.channel, reached, skip)
         if missing:
             is_instead = bool(chosen) and chosen[0][1].name != one.channel
-            instead = f"; {chosen[0][0].name} is told instead" if is_instead else ""
-            found.why.append(f"{missing}{instead}")
-        for channel, telling in chosen:
-            if channel.id not in seen:
-                seen.add(channel.id)
-                found.told.append((channel, telling))
+            missing += f"; {chosen[0][0].name} is told instead" if is_instead else ""
+            found.why.append(missing)
+        off = replace(_telling(one, one.channel), kept_back=missing)
+        disabled = [(channel, off) for channel in _disabled(reached.get(one.channel), skip)]
+        for place, rows in ((found.told, chosen), (found.unasked, disabled)):
+            place.extend((channel, telling) for channel, telling in rows if channel.id not in seen)
+            seen.update(channel.id for channel, _ in rows)
     return found
 
 
@@ -183,14 +185,19 @@ def _missing(name: str, reached: Mapping[str, Reach], skip: str | None) -> str:
     known = reached.get(name)
     if known is None:
         return MISSING.format(name=name)
-    if known.missing or not known.channels:
-        lost = f": {MISSING.format(name=', '.join(known.missing))}" if known.missing else ""
-        return f"{known.via}{lost}"
+    absent = ((MISSING, known.missing), (DISABLED, [row.name for row in _disabled(known, skip)]))
+    lost = "; ".join(words.format(name=", ".join(names)) for words, names in absent if names)
+    if lost or not known.channels:
+        return ": ".join(filter(None, [known.via, lost]))
     return f"channel {name} cannot tell of itself" if not _usable(known, skip) else ""
 
 
 def _usable(known: Reach | None, skip: str | None) -> list[KnownChannel]:
-    return [row for row in known.channels if row.id != skip] if known else []
+    return [row for row in known.channels if row.id != skip and row.enabled] if known else []
+
+
+def _disabled(known: Reach | None, skip: str | None) -> list[KnownChannel]:
+    return [row for row in known.channels if row.id != skip and not row.enabled] if known else []
 
 
 def _chosen(one: Route, reached: Mapping[str, Reach], skip: str | None) -> list[tuple[KnownChannel, Telling]]:
@@ -198,12 +205,8 @@ def _chosen(one: Route, reached: Mapping[str, Reach], skip: str | None) -> list[
     for n, name in enumerate((one.channel, *one.fallback)):
         usable = _usable(reached.get(name), skip)
         if usable:
-            telling = Telling(
-                name=name,
-                item=one.item,
-                items=one.items,
-                severity=one.severity.value,
-                language=one.language,
+            telling = replace(
+                _telling(one, name),
                 trigger=FALLBACK if n else "alert",
                 fallback=one.fallback[n:],
                 not_before=one.not_before,
@@ -212,6 +215,12 @@ def _chosen(one: Route, reached: Mapping[str, Reach], skip: str | None) -> list[
             )
             return [(channel, telling) for channel in usable]
     return []
+
+
+def _telling(one: Route, name: str) -> Telling:
+    return Telling(
+        name=name, item=one.item, items=one.items, severity=one.severity.value, language=one.language
+    )
 
 
 def _unasked(

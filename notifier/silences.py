@@ -199,7 +199,9 @@ def _let_go(
     """What is told in place of a row that was kept back: to whom its name means now, or else the fallback."""
     names = (one["name"], *row.fallback)
     reached = reach(session, (alert.pool, alert.queue), names, now)
-    name = next((name for name in names if name in reached and reached[name].channels), None)
+    there = [name for name in names if name in reached and reached[name].channels]
+    able = [name for name in there if any(channel.enabled for channel in reached[name].channels)]
+    name = next(iter((*able, *there)), None)
     if name is None:
         return []
     telling = _again(session, row, one, reached[name].via, now)

@@ -176,12 +176,35 @@ def test_a_broken_channel_holds_and_its_fallback_is_told_at_once(store: Store) -
     assert published.shards == {rows[1].shard}
 
 
-def test_a_disabled_channel_is_suppressed_and_says_so(store: Store) -> None:
+@pytest.mark.parametrize("by", ["rules", "name"])
+def test_a_disabled_channel_has_a_row_that_says_so_and_its_fallback_is_told(store: Store, by: str) -> None:
     add_channels(store, "ding", enabled=False)
-    set_rules(store, {"channels": ["ding"]})
+    add_channels(store, "mail")
+    set_rules(store, {"channels": ["ding"], "fallback": ["mail"]})
+    named = {"channels": ("ding",), "fallback": ("mail",)} if by == "name" else {}
+    published = told(store, custom(**named))
+    rows = {row.channel: row for row in log(store)}
+    why = "channel ding is disabled; mail is told instead"
+    assert (rows["ding"].state, rows["ding"].why, published.why) == ("suppressed", why, why)
+    assert (rows["mail"].state, rows["mail"].trigger) == ("pending", "fallback")
+    assert published.delivery_ids == (rows["mail"].id,)
+
+
+def test_where_only_a_disabled_channel_is_asked_for_the_answer_says_so(store: Store) -> None:
+    add_channels(store, "ding", enabled=False)
+    published = told(store, custom(channels=("ding",)))
+    assert (published.delivery_ids, published.why) == ((), "channel ding is disabled")
+    assert [(row.state, row.why) for row in log(store)] == [("suppressed", "channel ding is disabled")]
+
+
+def test_a_disabled_channel_that_asks_for_recoveries_has_a_row_for_them(store: Store) -> None:
+    add_channels(store, "ding")
+    add_channels(store, "boss", enabled=False)
+    set_rules(store, {"channels": ["ding"]}, {"channels": ["boss"], "items": ["jobRecovered"]})
     told(store, incident("jobFT"))
-    (row,) = log(store)
-    assert (row.state, "disabled" in row.why) == ("suppressed", True)
+    resolved(store, at(1))
+    ends = [(row.channel, row.state) for row in log(store) if row.status == "resolved"]
+    assert sorted(ends) == [("boss", "suppressed"), ("ding", "pending")]
 
 
 def test_quiet_hours_hold_back_by_the_servers_clock(store: Store) -> None:

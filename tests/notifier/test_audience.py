@@ -213,7 +213,7 @@ def test_the_preview_says_of_every_rule_and_step_whom_it_does_not_tell_and_why(s
     assert {one.channel: one.why for one in seen.not_told} == {
         "boss": "no rule matches: rule 2 is for jobFailed; rule 3 tells from critical up; "
         "step 1 of escalation is for jobFailed",
-        "off": "the channel is disabled; no rule matches: rule 2 is for jobFailed",
+        "off": "channel off is disabled; no rule matches: rule 2 is for jobFailed",
         "mail": "no rule matches: rule 4 wants team=vision; on call: mail (list night)",
         "gone": "channel gone is not there to be told; no rule matches: rule 4 wants team=vision",
         "sms": "step 1 of escalation is for jobFailed; step 2 of escalation tells from critical up",
@@ -279,3 +279,19 @@ def test_quiet_hours_are_each_rules_own(store: Store) -> None:
     set_rules(store, {"channels": ["ding"], "quiet_hours": "11:00-13:00"}, {"channels": ["mail"]})
     told(store, custom())
     assert {row.channel: row.next_attempt_at for row in log(store)} == {"ding": at(60), "mail": NOW}
+
+
+def test_whoever_has_the_turn_is_told_on_what_is_enabled(store: Store) -> None:
+    add_channels(store, "li-im")
+    add_channels(store, "li-sms", enabled=False)
+    add_channels(store, "gone")
+    add_list(store, "night", {"name": "li", "channels": ["li-im", "li-sms", "gone"]})
+    with store.write() as session:
+        session.execute(delete(Channel).where(Channel.name == "gone"))
+    published = told(store, custom(channels=("night",)))
+    why = "on call: li (list night): channel gone is not there to be told; channel li-sms is disabled"
+    assert published.why == why
+    assert {(row.channel, row.state): row.why for row in log(store)} == {
+        ("li-im", "pending"): "on call: li (list night)",
+        ("li-sms", "suppressed"): why,
+    }

@@ -220,6 +220,17 @@ def test_a_step_whose_channel_is_gone_by_then_is_done_with(store: Store) -> None
         assert "is not there to be told (nobody acknowledged for" in alert.why
 
 
+def test_a_step_whose_channel_is_disabled_has_a_row_that_says_so(store: Store) -> None:
+    add_channels(store, "im")
+    add_channels(store, "sms", enabled=False)
+    configure(store, {"channels": ["im"]}, escalation=[{"after_s": 300, "channels": ["sms"]}])
+    told(store, incident("jobHang", severity="error"))
+    become(store, "im", "delivered")
+    followed(store, at(5))
+    assert lines(log(store))[1:] == [("sms", "firing", "escalation", "suppressed")]
+    assert log(store)[1].why == "channel sms is disabled"
+
+
 def test_named_channels_are_no_rules(store: Store) -> None:
     escalating(store)
     told(store, custom(channels=("im",)))

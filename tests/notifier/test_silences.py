@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete, select, update
 
 from notifier.acknowledging import ack
 from notifier.alerts import publish
@@ -226,7 +226,18 @@ def test_a_disabled_channel_stays_disabled_when_it_ends(store: Store) -> None:
     add_silence(store)
     told(store, custom(channels=("ding",)))
     assert planned(store) == []
-    assert log(store)[0].why == "the channel is disabled"
+    assert log(store)[0].why == "channel ding is disabled"
+
+
+def test_of_a_channel_that_was_disabled_meanwhile_the_fallback_is_told(store: Store) -> None:
+    add_channels(store, "ding", "mail")
+    silence = add_silence(store)
+    told(store, custom(channels=("ding",), fallback=("mail",)))
+    with store.write() as session:
+        session.scalars(select(Channel).where(Channel.name == "ding")).one().enabled = False
+    end_silence(store, silence, at(1))
+    unsilenced(store, at(1))
+    assert lines(log(store))[1:] == [("mail", "firing", "unsilence", "pending")]
 
 
 def test_one_to_come_never_begins_and_one_that_is_over_stays(store: Store) -> None:
