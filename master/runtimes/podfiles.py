@@ -64,9 +64,7 @@ class PodFiles:
             "nproc": spec.nproc,
             "world_size": spec.world_size,
         }
-        path = self.folder / "spec.json"
-        path.touch(mode=0o600)
-        write_whole(path, document)
+        write_whole(self.folder / "spec.json", document)
 
     @property
     def log(self) -> Path:

@@ -110,9 +110,10 @@ def kill_all(alive: Callable[[], list[Process]], within_s: float) -> bool:
 
 
 def write_whole(path: Path, document: dict[str, Any]) -> None:
-    """The new file or the old one, never half of it, also after a power cut."""
+    """The new file or the old one, never half of it, also after a power cut; for our own eyes."""
     draft = path.with_suffix(".new")
-    with draft.open("w", encoding="utf-8") as file:
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
         json.dump(document, file)
         file.flush()
         os.fsync(file.fileno())

@@ -198,6 +198,18 @@ def test_an_agent_that_knows_the_master_by_another_address_is_replaced(host: Hos
         assert runtime.poll(ref).agent_alive
 
 
+def test_what_lies_beside_a_pod_is_for_our_own_eyes(tmp_path: Path) -> None:
+    """Its environment may hold the user's secrets."""
+    host = local(tmp_path)
+    ref = host.start()
+    host.runtime.ensure_agent(ref, ACCESS)
+    (folder,) = tmp_path.glob("jobs/*/run-0/pod-0")
+    modes = {name: (folder / name).stat().st_mode & 0o777 for name in ("spec.json", "begun", "agent.json")}
+    assert (folder.stat().st_mode & 0o777, set(modes.values())) == (0o700, {0o600}), modes
+    host.runtime.delete_pod(ref)
+    host.runtime.shutdown()
+
+
 def test_log_is_read_in_pieces(host: Host) -> None:
     ref = host.start()
     if isinstance(host.runtime, VirtualRuntime):
