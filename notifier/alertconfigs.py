@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from notifier import audience
 from notifier.model import AlertConfig
 from notifier.problems import Problem, of_validation
-from notifier.rules import AlertConfigModel
+from notifier.rules import NOBODY_ELSE, AlertConfigModel, is_no_fallback
 from notifier.storedrules import readable
 
 OwnerKind = Literal["job", "pool"]
@@ -67,22 +67,26 @@ def parsed_config(given: object, *, under: str = "alertConfig") -> AlertConfigMo
 def check_channels(
     session: Session, config: AlertConfigModel, pool: str, queue: str = "", *, under: str = ""
 ) -> None:
-    """Every channel or on-call list that it names must be there, in the queue or else in the pool.
+    """Every channel or on-call list that it names must be there, in the queue or else in the pool, and a
+    fallback somebody else.
 
     Raises:
-        Problem: names each place and the name that is missing.
+        Problem: names each place and what is wrong with it.
     """
     known = audience.known(session, (pool, queue), config.channel_names())
     errors = [
-        (
-            f"{under}.{where}" if under else where,
-            f"there is no channel or on-call list {name} in {_scope(pool, queue)}",
-        )
+        (where, f"there is no channel or on-call list {name} in {_scope(pool, queue)}")
         for where, name in _named(config)
         if name not in known
     ]
+    errors += [
+        (f"rules.{n}.fallback", NOBODY_ELSE)
+        for n, rule in enumerate(config.rules)
+        if is_no_fallback(rule.channels, rule.fallback)
+    ]
     if errors:
-        raise Problem(422, errors=errors)
+        prefix = f"{under}." if under else ""
+        raise Problem(422, errors=[(f"{prefix}{where}", wrong) for where, wrong in errors])
 
 
 def _named(config: AlertConfigModel) -> list[tuple[str, str]]:

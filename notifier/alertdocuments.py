@@ -10,6 +10,7 @@ from notifier.documents import Body, ChannelName, Document, Moment, Scope, Whole
 from notifier.lasting import FIRING, RESOLVED, has_expired
 from notifier.model import Alert
 from notifier.problems import invalid
+from notifier.rules import NOBODY_ELSE, is_no_fallback
 from notifier.wording import clip
 
 EXPIRES_S = 86_400
@@ -69,6 +70,8 @@ def check_body(body: AlertBody) -> None:
         raise invalid("title", "is missing: say in one line what happened")
     if body.fallback and body.channels is None:
         raise invalid("fallback", "goes with channels only: rules have their own")
+    if body.channels is not None and is_no_fallback(body.channels, body.fallback):
+        raise invalid("fallback", NOBODY_ELSE)
     if body.job is not None and body.channels is not None:
         raise invalid("job", "its rules say who is told: leave out channels, or the job")
     if body.job is not None and body.scope is not None:

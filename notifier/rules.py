@@ -1,7 +1,7 @@
 """Who is told of what: a job's or pool's alert configuration, and the routes that follow. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Any, Literal
@@ -53,6 +53,12 @@ def _beat(seconds: int) -> int:
 AlertItem = Annotated[str, AfterValidator(_item), Field(examples=["jobFT"])]
 Labels = Annotated[dict[str, str], Field(max_length=64)]
 Names = Annotated[list[ChannelName], Field(max_length=50)]
+NOBODY_ELSE = "names nobody but those in channels, who are told anyway: name another, or leave it out"
+
+
+def is_no_fallback(channels: Sequence[str], fallback: Sequence[str]) -> bool:
+    """It is there, and nobody is left to turn to."""
+    return bool(fallback) and set(fallback) <= set(channels)
 
 
 class Rule(Body):

@@ -36,7 +36,7 @@ SOUND: dict[str, Any] = {
     "POST /ingest/alertmanager?channel=ding": body(alert(XID)),
     "POST /alerts": {
         "title": "t", "text": "x", "severity": "error", "labels": {"a": "b"}, "dedup_key": "k",
-        "expires_s": 60, "channels": ["ding"], "fallback": ["ding"], "source": "s", "status": "firing",
+        "expires_s": 60, "channels": ["ding"], "fallback": [], "source": "s", "status": "firing",
     },
     "POST /alerts#": EVENT,
     "POST /jobs?dry_run=true": JOB,
