@@ -101,7 +101,7 @@ def made(as_: As) -> dict[str, str]:
 
 def ask(client: httpx.Client, route: str, made: dict[str, str], body: Any) -> httpx.Response:
     method, path = route.split()
-    params = {"item": "jobFT"} if path.endswith("/preview") else {}
+    params = {"item": "jobFT"} if path.endswith("/alerts/preview") else {}
     return client.request(method, path.format(**made), json=body, params=params)
 
 
