@@ -19,7 +19,7 @@ from notifier import metrics
 from notifier.exposition import exposition
 from notifier.model import Delivery
 from notifier.settings import SHARED_FIGURES
-from notifier.storage import Store
+from notifier.storage import Store, make_engine
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy/prometheus/faultcast.rules.yml"
@@ -155,6 +155,17 @@ def test_what_has_not_happened_yet_is_shown_at_0(
                     found = found or [one for one in shown if one.name == name and not label]
                     assert found, rule["alert"]
                     assert all(one.value == 0 for one in found), rule["alert"]
+
+
+def test_a_server_says_that_it_cannot_read_its_database(store: Store) -> None:
+    away = Store(make_engine("postgresql+psycopg://nobody@/none?host=/nowhere"))
+    shown = {where: exposition(where, Training(where)).decode() for where in (store, away)}
+    assert "\nfaultcast_database_up 1.0\n" in shown[store]
+    assert "\nfaultcast_database_up 0.0\n" in shown[away]
+    assert "faultcast_workers" not in shown[away]
+    assert 'faultcast_deliveries_total{kind="webhook",state="failed"}' in shown[away], (
+        "what is counted is known"
+    )
 
 
 FAILED = 'faultcast_deliveries_total{instance="worker-1:9642", kind="email", state="failed"}'
