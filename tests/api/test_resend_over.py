@@ -1,6 +1,7 @@
 """An alert that is over is sent again as what it is now; one that burns still has its end told there too."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from typing import Any
 
@@ -125,6 +126,16 @@ def test_the_end_of_one_that_burns_still_follows(admin: httpx.Client, log: Log) 
     assert is_told_of(log, one) == [
         ("chn_1", "firing", "alert"), ("chn_1", "firing", "resend"), ("chn_1", "resolved", "resolve"),
     ]  # fmt: skip
+
+
+def test_who_sends_it_while_it_ends_waits_for_the_end(admin: httpx.Client, log: Log) -> None:
+    one = broke(log)
+    with ThreadPoolExecutor(1) as other:
+        with log.store.write() as session:
+            resolve(session, alert_id=alert_of(log, one).id, now=utcnow())
+            asked = other.submit(again, admin, one)
+            wait([asked], timeout=0.5)  # without the wait it would have been sent by then
+        assert asked.result()["status"] == "resolved"
 
 
 def test_it_is_refused_where_the_end_is_on_its_way(admin: httpx.Client, log: Log) -> None:
