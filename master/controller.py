@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 from structlog.contextvars import bound_contextvars
 
-from master import agentcare, cases, endings, headway, judgement, nodecare, pools, recovery
+from master import agentcare, cases, endings, headway, judgement, news, nodecare, pools, recovery
 from master.hands import Hands
 from master.leader import Leadership, NotLeader
 from master.lifecycle import FINAL, JobStatus, is_final
@@ -69,7 +69,8 @@ class Controller:
 
     def start(self) -> None:
         with self._hands.store.write() as session:
-            pools.bootstrap(session, self.runtime.nodes())
+            for name in pools.bootstrap(session, self.runtime.nodes()):
+                news.close_node(session, name, utcnow())
         self.runtime.watch(self.wake)
         self._thread = threading.Thread(target=self._live, name="controller", daemon=True)
         self._thread.start()

@@ -38,6 +38,7 @@ ENDED = {
     STOPPED: {"zh": "任务已停止", "en": "The job was stopped"},
     SUCCEEDED: {"zh": "任务已成功结束", "en": "The job has succeeded"},
 }
+NODE_GONE = {"zh": "该节点已不在资源池中", "en": "The pool has this node no more"}
 POD_GONE = {"zh": "Pod 已结束，Agent 随之退出", "en": "The pod has ended, and its agent with it"}
 _STANDS_STILL = frozenset({FaultClass.HANG, FaultClass.HEARTBEAT_LOST})
 
@@ -131,6 +132,11 @@ def tell_isolated(session: Session, node: Node, now: datetime) -> None:
 
 def tell_restored(session: Session, node: Node, now: datetime) -> None:
     _resolve(session, Alert.dedup_key == _node_key(node.name), f"node {node.name} is back", dict, now)
+
+
+def close_node(session: Session, name: str, now: datetime) -> None:
+    """The pool has that node no more."""
+    _resolve(session, Alert.dedup_key == _node_key(name), "", dict, now, NODE_GONE)
 
 
 def _tell(session: Session, job: Job, now: datetime, *, items: tuple[str, ...], **more: Any) -> None:

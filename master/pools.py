@@ -17,8 +17,9 @@ READY, ISOLATED = "ready", "isolated"
 LIVE = ("Created", "Starting", "Running", "Abnormal", "Restarting", "Stopping")
 
 
-def bootstrap(session: Session, nodes: Iterable[str]) -> None:
-    """What a fresh server has: pool and queue `default`, type `hostpath`, the runtime's nodes."""
+def bootstrap(session: Session, nodes: Iterable[str]) -> set[str]:
+    """What a fresh server has: pool and queue `default`, type `hostpath`, the runtime's nodes. Answers the
+    nodes that are no more."""
     insert_new(session, Pool, {"id": DEFAULT, "fault_isolation": True, "isolation_cap": 0.34, "version": 1})
     insert_new(session, Queue, {"pool": DEFAULT, "name": DEFAULT})
     insert_new(session, DataSource, {"pool": DEFAULT, "name": HOSTPATH, "type": HOSTPATH})
@@ -26,7 +27,8 @@ def bootstrap(session: Session, nodes: Iterable[str]) -> None:
     wanted = set(nodes)
     for name in wanted - known:
         session.add(Node(name=name, pool=DEFAULT, status=READY, reason=""))
-    session.execute(delete(Node).where(Node.pool == DEFAULT, Node.name.in_(known - wanted)))
+    gone = delete(Node).where(Node.pool == DEFAULT, Node.name.in_(known - wanted)).returning(Node.name)
+    return set(session.scalars(gone))
 
 
 def facts(session: Session, pool: str, runtime: str, *, lock: bool = False) -> PoolFacts:

@@ -418,6 +418,20 @@ def test_nodes_are_isolated_and_restored_and_people_are_told(admin: TestClient, 
     assert admin.post("/nodes/node-1/isolate", json={"raeson": "x"}).status_code == 422
 
 
+@both
+def test_whoever_was_told_of_an_isolated_node_hears_that_it_is_no_more(
+    admin: TestClient, world: World
+) -> None:
+    for name in ("node-2", "node-3"):
+        admin.post(f"/nodes/{name}/isolate")
+    world.runtime._count = 2
+    world.new_master()
+    world.controller.start()
+    world.controller.stop()
+    assert world.told() == [("nodeFT", "firing")] * 2 + [("nodeFT", "resolved")]
+    assert [alert.labels for alert in world.alerts() if alert.status == "firing"] == [{"node": "node-2"}]
+
+
 THERE = ["default", "default/default"]
 NOT_THERE = ["ghostpool", "ghostpool/ghostq", "default/ghost", "pool/queue"]
 SCOPED = {
