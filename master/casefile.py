@@ -180,11 +180,13 @@ class Diagnosis:
     evidence: tuple[Evidence, ...]
     at: datetime  # when the fault happened
     symptoms: tuple[Evidence, ...] = ()
+    suspected_at: datetime | None = None  # of a hang: when it was time to look
 
 
 @dataclass(frozen=True)
 class Want:
-    """Diagnosis needs more before it can answer: the agents are asked for stacks."""
+    """Diagnosis needs more before it can answer. `stacks`: agents are to be asked for them now, else time
+    must pass. `why`: what seems wrong; empty: nothing does."""
 
     stacks: bool
     why: str

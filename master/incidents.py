@@ -21,6 +21,7 @@ MAX_EVIDENCE = 50
 TELLING = (Kind.PROCESS_EXITED, Kind.LOG_MATCH, Kind.STACKS, Kind.KERNEL_LINE, "pod_exited", "pod_deleted",
            "pod_vanished", "pod_stopped", "pod_evicted", "node_lost")  # fmt: skip
 EARLIER = timedelta(seconds=1)  # clocks and logs are not that exact
+FIRST_LOOK = timedelta(seconds=30)  # an agent's answer takes no longer
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def _shown(evidence: Evidence) -> dict[str, object]:
 
 
 def _detected_at(session: Session, job: Job, run: Run, diagnosis: Diagnosis, now: datetime) -> datetime:
-    """When the first word of it reached the master."""
+    """When the first word of it reached the master; of a hang that was looked into for long the first looks
+    are not kept: then when it was time for them."""
     nodes = {one.node for one in diagnosis.evidence if one.node}
     first = select(func.min(ObservationRow.received_at)).where(
         ObservationRow.kind.in_(TELLING),
@@ -99,7 +101,9 @@ def _detected_at(session: Session, job: Job, run: Run, diagnosis: Diagnosis, now
         ((ObservationRow.job_id == job.id) & (ObservationRow.run == run.n))
         | (ObservationRow.job_id.is_(None) & ObservationRow.node.in_(nodes)),
     )
-    return min(session.scalar(first) or now, now)
+    heard = min(session.scalar(first) or now, now)
+    suspected = diagnosis.suspected_at
+    return heard if suspected is None or heard - suspected < FIRST_LOOK else suspected
 
 
 def _apply(

@@ -26,12 +26,11 @@ log = structlog.get_logger()
 def judge(hands: Hands, job: Job, run: Run, case: CaseFile, now: datetime) -> FaultEventRow | None:
     """The fault event, if one was decided now."""
     verdict = diagnose(case, now)
-    if verdict is None:
-        _note_suspicion(hands, job, SUSPECT if _is_broken(case) else "", now)
-        return None
-    if isinstance(verdict, Want):
-        _note_suspicion(hands, job, verdict.why, now)
-        _ask_for_stacks(hands, run, now)
+    if verdict is None or isinstance(verdict, Want):
+        doubt = verdict.why if verdict is not None else ""
+        _note_suspicion(hands, job, doubt or (SUSPECT if _is_broken(case) else ""), now)
+        if verdict is not None and verdict.stacks:
+            _ask_for_stacks(hands, run, now)
         return None
     with hands.store.read() as session:
         past = cases.history(session, job, run)

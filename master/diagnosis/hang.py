@@ -44,6 +44,7 @@ class Hang:
     texts: tuple[str, ...]
     confidence: float
     told: tuple[Seen, ...] = ()  # after the fact: who wrote it down
+    suspected_at: datetime | None = None  # when it was time to look
 
 
 def hang(case: CaseFile, world: World, now: datetime) -> Hang | Want | None:
@@ -54,15 +55,16 @@ def hang(case: CaseFile, world: World, now: datetime) -> Hang | Want | None:
         return None
     samples = {rank: kept for rank, kept in samples_of(case, doubt.since).items() if rank not in over}
     stood = poses(samples)
-    want = Want(True, f"no progress for {_seconds(now - doubt.since)} s")
+    # What moves is looked at again, but nothing is wrong with it.
+    why = "" if any(pose.moving for pose in stood) else f"no progress for {_seconds(now - doubt.since)} s"
     overdue = _overdue(case, samples, stood, doubt, now)
     if timedelta(0) <= overdue < _NO_STACKS:
-        return want
+        return Want(True, why)
     found = _verdict(case, stood, doubt, world, now)
     # What was seen a while ago may have gone on since: nobody is judged without a last look.
     if found is not None and (overdue >= _NO_STACKS or not _is_stale(samples, now)):
         return found
-    return want if found is not None or overdue >= _NO_STACKS else None
+    return Want(found is not None or overdue >= _NO_STACKS, why)
 
 
 def told_hang(case: CaseFile, world: World) -> Hang | None:
@@ -174,7 +176,9 @@ def _verdict(case: CaseFile, stood: list[Pose], doubt: Suspicion, world: World, 
         *(f"rank {rank} has ended well" for rank in left[:3]),
         *_words(stood, odd),
     )
-    return Hang(culprit, doubt.since, doubt.kind, quiet, "left" if left else needed.doing, words, confidence)
+    doing = "left" if left else needed.doing
+    suspected_at = doubt.since + doubt.deadline
+    return Hang(culprit, doubt.since, doubt.kind, quiet, doing, words, confidence, suspected_at=suspected_at)
 
 
 def _left(case: CaseFile, stood: list[Pose], world: World) -> frozenset[int]:
@@ -193,7 +197,10 @@ def _unseen(case: CaseFile, doubt: Suspicion, quiet: timedelta) -> Hang | None:
     if needed is None or quiet < max(needed, doubt.deadline + _NO_STACKS):
         return None
     text = f"no step, no I/O, {'CPU time but ' if burns else 'no CPU time; '}no stack could be read"
-    return Hang(Culprit(), doubt.since, doubt.kind, quiet, "unseen", (text,), 0.5)
+    return Hang(
+        Culprit(), doubt.since, doubt.kind, quiet, "unseen", (text,), 0.5,
+        suspected_at=doubt.since + doubt.deadline,
+    )  # fmt: skip
 
 
 def _words(stood: list[Pose], odd: list[int]) -> tuple[str, ...]:

@@ -197,6 +197,7 @@ def from_hang(stuck: Hang, case: CaseFile) -> Diagnosis:
             ),
         ),
         at=stuck.at,
+        suspected_at=stuck.suspected_at,
     )
 
 

@@ -332,21 +332,31 @@ def hang_state(world: World, **more: Any) -> dict[str, Any]:
     return {"cpu_ticks": 5, "io_bytes": 5, "step": 20, "step_at": world.frozen_at, **more}
 
 
-def stand_still(world: World, job_id: str, seconds: int, **odd: Any) -> None:
-    """Both ranks stand at step 20; rank 1 is `odd`. Agents collect stacks when they are asked."""
+SPINS, SAVES = ("spin (train.py:77)",), ("write (torch/serialization.py:9)", "save (train.py:80)")
+
+
+def stand_still(
+    world: World, job_id: str, seconds: int, at: tuple[str, ...] = SPINS, **odd: Any
+) -> list[str]:
+    """Both ranks stand at step 20; rank 1 is `odd`, and stands `at` there. Agents collect stacks when asked.
+    What the job's status was, each time that it became another one."""
     world.frozen_at = rfc3339(world.now)
+    seen = [world.job(job_id).status]
     for _ in range(seconds * 2):
         world.beat(job_id, rank0=hang_state(world), rank1=hang_state(world, **odd))
         world.settle(0.5)
-        if world.job(job_id).status in {"Restarting", "Failed"}:
-            return
+        if (status := world.job(job_id).status) != seen[-1]:
+            seen.append(status)
+        if status in {"Restarting", "Failed"}:
+            break
         for pod in world.pods(job_id):
             reply = world.report(world.agent(pod))
             if reply["want"].get("stacks"):
                 waits = ["all_reduce (torch/distributed/distributed_c10d.py:3200)", "step (train.py:9)"]
-                frames = ["spin (train.py:77)"] if pod.index == 1 else waits
+                frames = list(at) if pod.index == 1 else waits
                 stack = {"kind": "stacks", "rank": pod.index, "data": {"pid": 1, "frames": frames}}
                 world.report(world.agent(pod), stack)
+    return seen
 
 
 def test_a_stopped_rank_is_named_by_its_state(world: World) -> None:
@@ -368,6 +378,18 @@ def test_a_hang_is_confirmed_by_stacks_and_the_odd_rank_is_named(world: World) -
     assert world.job(job_id).run == 1
     world.train(job_id, 15, 17)
     assert world.told()[-1][1] == "resolved"
+
+
+def test_a_long_stall_is_abnormal_until_it_is_called_and_was_noticed_at_its_first_look(world: World) -> None:
+    settings = "--enable-hang-detection=true --hang-detection-log-timeout-minutes=0.2"
+    job_id = running(world, faultToleranceArgs=settings)
+    world.train(job_id, 11, 20)
+    stood_at = world.now
+    assert stand_still(world, job_id, 150, SAVES) == ["Running", "Abnormal", "Restarting"]
+    [event] = world.events(job_id)
+    assert (event.fault_class, event.culprit["rank"]) == ("hang", 1)
+    assert timedelta(seconds=100) < event.decided_at - stood_at
+    assert timedelta(seconds=4) < event.detected_at - stood_at < timedelta(seconds=15)
 
 
 def test_a_hang_of_a_job_that_is_only_watched_is_told_and_nothing_is_touched(world: World) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from master.casefile import Cause, Diagnosis, FaultClass
+from master.casefile import Cause, Diagnosis, FaultClass, Want
 from tests.master.story import ALL_REDUCE, HANG, Story, at, steady
 
 SPIN = ("spin (train.py:98)", "train_step (train.py:52)", "main (train.py:30)")
@@ -167,6 +167,21 @@ def test_a_suspicion_asks_for_stacks_first() -> None:
     assert wanted is not None
     assert not isinstance(wanted, Diagnosis)
     assert wanted.stacks
+
+
+def test_between_looks_what_stands_still_seems_wrong_and_what_moves_does_not() -> None:
+    still = sampled(steady().idle(), 50, rank0=ALL_REDUCE, rank1=SLEEP)
+    wanted = [still.judged(when) for when in (49.6, 49.9, 52.5)]
+    assert [(one.stacks, bool(one.why)) for one in wanted if isinstance(one, Want)] == [
+        (False, True), (False, True), (True, True),
+    ]  # fmt: skip
+    alive = steady().idle().state(1, "R", cpu=True)
+    for moment in range(36, 51, 2):
+        alive.stacks(
+            moment, rank0=ALL_REDUCE, rank1=(f"batch_{moment} (eval.py:{moment})", "main (train.py:30)")
+        )
+    wanted = [alive.judged(when) for when in (50.6, 56)]
+    assert [(one.stacks, one.why) for one in wanted if isinstance(one, Want)] == [(False, ""), (True, "")]
 
 
 def young(*gaps: float) -> Story:
