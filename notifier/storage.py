@@ -79,12 +79,10 @@ def make_engine(url: str, *, pool_size: int = 10) -> Engine:
     engine = create_engine(
         url, pool_size=pool_size, max_overflow=20, connect_args={"timeout": _BUSY_S}, json_serializer=_json
     )
-
     after_you = AfterYou(engine.url.database)
 
     @event.listens_for(engine, "do_connect")
-    def _make_it_ours(*_: Any) -> None:
-        """Whoever comes first makes the file for us alone; its journals take after it."""
+    def _make_it_ours(*_: Any) -> None:  # and its journals, which take after it
         with suppress(OSError):  # it is there. To open and close it again would give up SQLite's locks on it
             os.close(os.open(engine.url.database or "", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
