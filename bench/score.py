@@ -16,7 +16,13 @@ from master.bundle import answer, from_document
 DATA = Path(__file__).parent.parent / "tests/master/data"
 DEFAULT = [
     DATA / f"{name}.jsonl"
-    for name in ("training_faults", "reviewed_cases", "reviewed_cases_2", "reviewed_cases_3")
+    for name in (
+        "training_faults",
+        "reviewed_cases",
+        "reviewed_cases_2",
+        "reviewed_cases_3",
+        "reviewed_cases_4",
+    )
 ]
 MARKS = ("detected", "category", "culprit", "hardware", "retryable")
 Case = dict[str, Any]

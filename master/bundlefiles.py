@@ -146,7 +146,7 @@ def _moved(log: LogFile, best: Sort, end: datetime) -> timedelta:
 
 def _seen(entry: Entry, log: LogFile, moved: timedelta) -> Seen | None:
     at = (entry.at if entry.sort is log.clock.sort else log.began or log.clock.at) + moved
-    rank = entry.rank if entry.kind in ("log", "agent") else None
+    rank = entry.rank
     if rank is None and entry.kind == "log" and _is_one_rank(log):
         rank = 0
     source = _SOURCES.get(entry.kind, entry.kind)

@@ -47,7 +47,8 @@ class Source(Protocol):
 
 @dataclass
 class Entry:
-    """One line that counts. `sort`, `at`: on the file's own clock. `kind`: log | kernel | k8s | agent."""
+    """One line that counts. `sort`, `at`: on the file's own clock. `kind`: log, journal, kernel, k8s or
+    agent."""
 
     number: int
     text: str
@@ -165,15 +166,15 @@ class LogReader:
         if named.kind in ("k8s", "agent"):
             return named.kind if line.strip() else ""
         if named.kind != "kernel" and _SCANNER.scan(line) is not None:
-            return "log"
+            return "journal" if named.kind == "journal" else "log"
         if named.rank is not None or not (named.kind in ("kernel", "journal") or is_kernel_line(line)):
             return ""
         return "kernel" if _SCANNER.scan(line, "kernel") is not None else ""
 
     def _keep(self, number: int, line: str, kind: str) -> None:
-        rank = self._rank(line) if kind in ("log", "agent") else None
+        rank = self._rank(line) if kind in ("log", "journal", "agent") else None
         match = _SCANNER.scan(line, "kernel" if kind == "kernel" else "log")
-        if match is not None and kind == "log":
+        if match is not None and kind in ("log", "journal"):
             for name in _NUMBERS:
                 self.result.told |= {int(one) for one in _NUMBER.findall(match.captured.get(name, ""))}
         form = (match.signature + match.captured.get("type", "")) if match else kind

@@ -169,6 +169,8 @@ def seen_of(line: Line) -> Seen | None:
         kernel, match = True, _SCANNER.scan(line.text, "kernel")
     if match is None:
         return None
+    if line.source == "journal" and match.signature == "cloud.notice":  # a daemon of the machine's
+        return _from_words(line, Told("pod_preempted", {"reason": "notice"}), Source.RUNTIME)
     data: dict[str, Any] = {"signature": match.signature, "captured": match.captured, "line": line.text}
     kind = Kind.KERNEL_LINE if kernel else Kind.LOG_MATCH
     source = Source.NODE if kernel else Source.AGENT

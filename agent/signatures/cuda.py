@@ -41,8 +41,8 @@ CUDA = (
     ),
     Signature(
         "cuda.gpu_lost",
-        r"(?:CUDA [Ee]rror: )?GPU (?:has fallen off the bus|is lost).*|"
-        r"Unable to determine the device handle for (?:GPU|gpu) ?\S*: (?:GPU is lost|Unknown Error).*",
+        r"(?:CUDA [Ee]rror: |nvidia-smi: )?(?:GPU (?:has fallen off the bus|is lost)|"
+        r"Unable to determine the device handle for (?:GPU|gpu) ?\S*: (?:GPU is lost|Unknown Error)).*",
         "gpu_hardware",
         Role.CULPRIT,
         "nvidia-smi, NVML_ERROR_GPU_IS_LOST",
@@ -167,7 +167,7 @@ CUDA = (
         "cuda.no_device",
         r"(?:CUDA [Ee]rror: no CUDA-capable device is detected|No CUDA GPUs are available|"
         r"Found no NVIDIA driver|ProcessGroupNCCL is only supported with GPUs, no GPUs found).*|"
-        r"No devices were found",
+        r"(?:nvidia-smi: )?No devices were found",
         "container_gpu_lost",
         Role.CULPRIT,
         "hf_hub 4134, LlamaFactory 8968",

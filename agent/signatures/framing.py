@@ -19,7 +19,7 @@ _TEE = re.compile(
     r"\(\w+ pid=\d+[^)]*\)\s*|\(raylet(?:, ip=[\w.:]+)?\)\s*"
 )
 _NCCL = re.compile(
-    r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<dev>-?\d+)\] (?:\S+\.(?:cc|h|cu):\d+ )?(?:\(\w+\) )?"
+    r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<dev>-?\d+)\] (?:[\w./-]+:\d+ )?(?:\(\w+\) )?"
     r"NCCL (?P<level>WARN|INFO|TRACE|ABORT|VERSION|ERROR) "
 )
 # `[E901 05:20:03.445 ProcessGroupNCCL.cpp:684] `, older `[E ProcessGroupNCCL.cpp:414] `; in exceptions too.

@@ -97,6 +97,13 @@ KERNEL = (
         "network_ib",
         "Linux: mlx5 health.c, cmd.c",
     ),
+    _soft(
+        "nic.efa",
+        r"(?:infiniband )?efa[_ ].*(?:Keep alive watchdog timeout|didn't send any completion for admin cmd|"
+        r"Wait for completion \(polling\) timeout).*",
+        "network_ib",
+        "Linux: drivers/infiniband/hw/efa: the adapter answers no more",
+    ),
     # InfiniBand and RoCE ports; a plain Ethernet port (`eth0`, `ens5`) is no training network by itself.
     _soft(
         "link.down",
@@ -105,13 +112,25 @@ KERNEL = (
         "network_ib",
         "GCM link-flaps; lit-llama 380",
     ),
+    _soft(
+        "link.bond_down",
+        r"(?:bonding: )?\S+: now running without any active interface.*",
+        "network_tcp",
+        "Linux: drivers/net/bonding: its last port is gone",
+    ),
     _aside(
         "link.ethernet_down",
-        r".*(?i:nic link is down|: link is down|link status definitely down|lost carrier).*",
+        r".*(?i:nic link is down|: link is down|link status definitely down|lost carrier).*|"
+        r"ena .*: Keep alive watchdog timeout.*|NETDEV WATCHDOG: .*transmit queue \d+ timed out.*",
         "network_tcp",
-        "GCM link-flaps: warns beside lost connections",
+        "GCM link-flaps: warns beside lost connections; ena_netdev.c, sch_generic.c",
     ),
-    _aside("link.up", r".*(?i:link (?:is )?up\b|gained carrier).*", "", "GCM link-flaps"),
+    _aside(
+        "link.up",
+        r".*(?i:link (?:is |status definitely )?up\b|gained carrier|: active interface up).*",
+        "",
+        "GCM link-flaps",
+    ),
     Signature(
         "memory.killed",
         r".*(?:Memory cgroup out of memory|Out of memory): Killed process (?P<pid>\d+) \((?P<name>[^)]*)\).*|"

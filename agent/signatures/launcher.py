@@ -99,6 +99,15 @@ LAUNCHER = (
         retryable=False,
     ),
     Signature(
+        "user.diverged",
+        r"(?i:(?:\w+ )?loss is (?:tensor\()?(?:nan|[+-]?inf)\b.*, (?:stopping|exiting|aborting)\b).*",
+        "user_code_error",
+        Role.CULPRIT,
+        "detr, mae and their many heirs: engine.py, which then calls sys.exit(1)",
+        retryable=False,
+        levels="IWEF",
+    ),
+    Signature(
         "job.finished",
         r"`Trainer\.fit` stopped: `max_\w+=\d+` reached\.|\[after training is done\].*|"
         r"(?i:training (?:is |has )?(?:done|finished|completed?))"

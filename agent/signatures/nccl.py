@@ -70,6 +70,25 @@ NCCL = (
         trigger=Trigger.AT_ONCE,
         isolate=Isolate.HOST_EVIDENCE,
     ),
+    # EFA and other fabrics by libfabric; the host's id is what the cloud calls the machine.
+    Signature(
+        "nccl.ib_ofi_peer",
+        r"libfabric:.*<warn> .*\bPeer host id: (?P<peer>[\w.-]+).*",
+        "network_ib",
+        Role.SYMPTOM,
+        "libfabric: prov/efa, efa_rdm_error.c; aws-ofi-nccl 346",
+        isolate=Isolate.HOST_EVIDENCE,
+    ),
+    Signature(
+        "nccl.ib_ofi",
+        r".*NET/OFI .*\b[Cc]ompleted with error.*",
+        "network_ib",
+        Role.SYMPTOM,
+        "aws-ofi-nccl: it names no peer",
+        trigger=Trigger.AT_ONCE,
+        isolate=Isolate.HOST_EVIDENCE,
+        origins=_NCCL,
+    ),
     Signature(
         "nccl.ib_device",
         r".*(?:NET/IB ?: ?)?Unable to (?:open device|query port_num) ?(?P<device>\S*)",

@@ -44,6 +44,16 @@ RENDEZVOUS = (
         "TCPStore: who is missing is not said",
     ),
     Signature(
+        "c10d.rendezvous_waiting",
+        r"(?i:(?:still )?waiting for (?:\w+ )?(?:clients|workers|ranks|peers|nodes))\b.*\b[1-9]\d*/\d+"
+        r" (?i:joined|(?:are )?(?:ready|connected|up))\b.*",
+        "",
+        Role.EVIDENCE,
+        "whoever counts those who came: the meeting point is there, and is found from here",
+        trigger=Trigger.NEVER,
+        levels="IWEF",
+    ),
+    Signature(
         "c10d.rendezvous",
         r"(?:[\w.]+\.)?Rendezvous(?:Timeout|Closed|Connection|State)?Error\b.*",
         "rendezvous_failure",

@@ -25,7 +25,8 @@ SCHEDULERS = (
     ),
     Signature(
         "ray.oom",
-        r"(?:ray\.exceptions\.)?OutOfMemoryError: Task was killed due to the node running low on memory.*|"
+        r"(?:ray\.exceptions\.)?OutOfMemoryError: Task was killed due to the node running low on memory"
+        r"(?:.*\(IP: (?P<at_host>[\w.:]+?)[,)](?:.*killed this worker \(.*\brank=(?P<ranks>\d+)\b.*|.*)|.*)|"
         r"ray\.exceptions\.OutOfMemoryError\b.*",
         "host_oom",
         Role.CULPRIT,
@@ -48,6 +49,16 @@ SCHEDULERS = (
         "unknown",
         Role.SYMPTOM,
         "ray.exceptions: the driver tells of a worker that is gone",
+    ),
+    Signature(
+        "cloud.notice",
+        r".*(?i:\b(?:spot (?:instance )?(?:interruption|termination) notice|preemption notice received|"
+        r"instance (?:is being|will be) (?:preempted|reclaimed)|kind\W+SPOT_ITN)\b).*",
+        "preempted",
+        Role.EVIDENCE,
+        "what watches a cloud's metadata writes into the machine's journal: aws-node-termination-handler",
+        trigger=Trigger.NEVER,
+        levels="IWEF",
     ),
     # A result that another GPU does not come to; whoever says so sits on the other one.
     Signature(
@@ -111,6 +122,17 @@ SCHEDULERS = (
         "slurmstepd",
         trigger=Trigger.AT_ONCE,
     ),
+    # Who asked for it: scancel itself, slurmctld's log, sacct and scontrol afterwards.
+    Signature(
+        "slurm.stopped_by",
+        r"scancel: (?:job|Terminating job) .*|.*\bREQUEST_KILL_JOB JobId=\S+ uid \d+.*|"
+        r".*\bState=CANCELLED by \d+.*",
+        "external_stop",
+        Role.CULPRIT,
+        "Slurm: scancel.c, proc_req.c, sacct",
+        trigger=Trigger.AT_ONCE,
+        levels="IWEF",
+    ),
     Signature(
         "slurm.cancelled",
         _CANCELLED,
@@ -135,6 +157,16 @@ SCHEDULERS = (
         Role.CULPRIT,
         "Open MPI",
     ),
+    Signature(
+        "deepspeed.killing",
+        r"(?:\[launch\.py:\S+ )?Killing subprocess (?P<pid>\d+)",
+        "",
+        Role.EVIDENCE,
+        "deepspeed/launcher/launch.py: all of its workers, in the order of their local ranks",
+        trigger=Trigger.NEVER,
+        levels="IWEF",
+    ),
+    # The command beside it is always that of the last local rank, whoever failed.
     Signature(
         "deepspeed.failed",
         r".*exits with return code = (?P<exitcode>-?\d+)",

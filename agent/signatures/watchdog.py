@@ -2,6 +2,8 @@
 
 from agent.signatures.model import Isolate, Role, Signature, Trigger
 
+_COUNTERS = r"last enqueued NCCL work: (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+).*"
+
 WATCHDOG = (
     Signature(
         "c10d.watchdog_timeout",
@@ -12,15 +14,22 @@ WATCHDOG = (
         "ProcessGroupNCCL.cpp; accelerate 2912",
         trigger=Trigger.AT_ONCE,
     ),
+    # The first of its lines may be all that a log kept: it says what it waited for as well.
+    Signature(
+        "c10d.work_counters_late",
+        r"Timeout at NCCL work: (?P<work>\d+), " + _COUNTERS,
+        "nccl_timeout",
+        Role.SYMPTOM,
+        "ProcessGroupNCCL.cpp; accelerate 2912",
+        trigger=Trigger.AT_ONCE,
+    ),
+    # Of an error it is said as well: there others' words weigh more.
     Signature(
         "c10d.work_counters",
-        r"(?:Timeout at NCCL work: |.*detected by watchdog at work: )(?P<work>\d+), "
-        r"last enqueued NCCL work: (?P<enqueued>-?\d+), "
-        r"last completed NCCL work: (?P<completed>-?\d+).*",
+        r".*detected by watchdog at work: (?P<work>\d+), " + _COUNTERS,
         "nccl_timeout",
-        Role.EVIDENCE,
+        Role.SYMPTOM,
         "ProcessGroupNCCL.cpp; accelerate 2912",
-        trigger=Trigger.NEVER,
     ),
     Signature(
         "c10d.desync",

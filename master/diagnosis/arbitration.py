@@ -67,7 +67,7 @@ def tier(sign: Sign) -> int:
 def root_of(signs: Sequence[Sign]) -> Root | None:
     """The cause among the culprits' signs, or None where there are only symptoms."""
     culprits = [sign for sign in _consequences_apart(signs) if sign.role is Role.CULPRIT]
-    culprits = _without_clearing_up(culprits)
+    culprits = _without_clearing_up(_without_the_announced(culprits))
     if not culprits:
         return None
     best = min(tier(sign) for sign in culprits)
@@ -127,6 +127,16 @@ def _tells_the_same(sign: Sign, lead: Sign) -> bool:
     if sign.cause in _OF_ONE_MACHINE and sign.trusted and lead.trusted and sign.node != lead.node:
         return False  # by its own kernel's word: another machine, another fault
     return sign.cause is lead.cause and not sign.is_a("exit.")
+
+
+def _without_the_announced(culprits: list[Sign]) -> list[Sign]:
+    """A node that goes away after its cloud's notice is not broken."""
+    notices = {sign.node: sign.at for sign in culprits if sign.captured.get("reason") == "notice"}
+    return [
+        sign
+        for sign in culprits
+        if sign.name != "node_lost" or sign.node not in notices or sign.at < notices[sign.node]
+    ]
 
 
 def _without_clearing_up(culprits: list[Sign]) -> list[Sign]:

@@ -1,6 +1,5 @@
 """Where there are only symptoms: what many victims together say of somebody else."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -8,6 +7,7 @@ from datetime import datetime, timedelta
 from agent.signatures import Role
 from master.casefile import Cause, Culprit
 from master.diagnosis.arbitration import CLOCKS_APART
+from master.diagnosis.counters import lagging, odd_call
 from master.diagnosis.culprit import of_node, of_ranks
 from master.diagnosis.recorder import Missing
 from master.diagnosis.signs import Sign
@@ -22,13 +22,14 @@ _STOPS = ("slurm.cancelled", "elastic.death_signal", "exit.stopped", "python.int
 _FAMILIES = (
     (Cause.DESYNC, ("c10d.desync", "gloo.mismatch", "npu.mismatch")),
     (Cause.NETWORK_IB, ("nccl.ib_",)),
-    (Cause.NCCL_TIMEOUT, ("c10d.watchdog_timeout", "gloo.timeout", "npu.timeout")),
+    (Cause.NCCL_TIMEOUT, ("c10d.watchdog_timeout", "c10d.work_counters_late", "gloo.timeout", "npu.timeout")),
     (Cause.RENDEZVOUS_FAILURE, ("c10d.store_unreachable", "c10d.rendezvous", "c10d.store_id")),
     (Cause.HANG, ("c10d.hang_in_driver",)),
     (Cause.NETWORK_TCP, ("nccl.", "gloo.", "c10d.nccl_remote", "c10d.nccl_system", "c10d.store_lost",
                          "c10d.backend", "python.connection", "npu.peer", "npu.socket")),
     (Cause.HANG, ("c10d.hang", "c10d.heartbeat", "c10d.monitored")),
     (Cause.EXTERNAL_STOP, _STOPS),
+    (Cause.NCCL_TIMEOUT, ("c10d.work_counters",)),
 )  # fmt: skip
 
 # Of these the flight recorder knows more than whoever waits.
@@ -77,11 +78,26 @@ def _heard(signs: Sequence[Sign], world: World) -> Hearsay | None:
     early = _first_words(symptoms)
     for cause, names in _FAMILIES:
         family = [sign for sign in early if sign.is_a(*names)]
+        if family and cause is Cause.NCCL_TIMEOUT and _is_after_a_cut(family, early, signs, world):
+            continue
         if family and cause is Cause.NCCL_TIMEOUT:
             family = [sign for sign in symptoms if sign.is_a(*names) and sign.at - first <= _CHORUS]
         if family:
             return _read(cause, family, signs, world)
     return Hearsay(Cause.UNKNOWN, Culprit(), 0.3, False, True, tuple(early))
+
+
+def _is_after_a_cut(late: list[Sign], early: Sequence[Sign], signs: Sequence[Sign], world: World) -> bool:
+    """Time ran out once somebody had missed a node whose own kernel calls its link down: that says less."""
+    down = {sign.node: sign.at for sign in signs if sign.is_a("link.ethernet_down")}
+    missed = [
+        sign.at
+        for sign in early
+        if (node := world.node_at(sign.captured.get("peer", ""))) in down
+        and abs(sign.at - down[node]) <= CLOCKS_APART
+    ]
+    timeouts = [sign.at for sign in late if sign.cause is Cause.NCCL_TIMEOUT]
+    return bool(missed and timeouts) and min(missed) <= min(timeouts)
 
 
 def _misled(symptoms: list[Sign], signs: Sequence[Sign], world: World) -> Hearsay | None:
@@ -146,19 +162,21 @@ def _network(family: list[Sign], signs: Sequence[Sign], world: World) -> Hearsay
     if where == Culprit() and (gone := _local_peer(signs, world)):
         return Hearsay(Cause.NETWORK_TCP, of_ranks(gone, world), 0.5, False, True, told, "named")
     if node and (stopped := _only_stopped(node, signs)):
-        launchers = {sign.node for sign in signs if sign.is_a("elastic.death_signal")}
-        where = of_node(node, world) if launchers <= {node} else Culprit()  # several: their order is no proof
+        launchers = [sign for sign in signs if sign.is_a("elastic.death_signal")]
+        where = _first_stopped([*stopped, *launchers], world)
         return Hearsay(Cause.EXTERNAL_STOP, where, 0.6, False, True, stopped, "stopped")
     cut = node is not None and _is_cut_off(node, reporters, family, signs, world)
     return Hearsay(Cause.NETWORK_TCP, where, confidence, cut, True, told, "named" if where.node else "")
 
 
 def _only_stopped(node: str, signs: Sequence[Sign]) -> tuple[Sign, ...]:
-    """Where the lost node itself felt nothing but signals, these are why it is lost: no clock is asked."""
+    """Where the lost node itself felt nothing but signals, these are why it is lost: no clock is asked. (A
+    batch system also cancels what has failed already.)"""
     own = [sign for sign in signs if sign.node == node and sign.role is Role.SYMPTOM]
     stops = [sign for sign in own if sign.is_a(*_STOPS)]
-    launchers = any(sign.is_a("elastic.death_signal", "exit.stopped") for sign in stops)
-    return tuple(stops) if launchers and len(stops) == len(own) else ()
+    failed = any(sign.is_a("exit.") and not sign.is_a("exit.stopped") for sign in signs)
+    by = ("elastic.death_signal", "exit.stopped", *(() if failed else ("slurm.cancelled",)))
+    return tuple(stops) if any(sign.is_a(*by) for sign in stops) and len(stops) == len(own) else ()
 
 
 def _local_peer(signs: Sequence[Sign], world: World) -> set[int]:
@@ -234,14 +252,9 @@ def _not_there(signs: Sequence[Sign], world: World) -> str | None:
 
 def _timeout(signs: Sequence[Sign], told: tuple[Sign, ...], world: World) -> Hearsay:
     """Collective time-outs: who lags, who called something else, who is missing."""
-    waiting = _numbers(signs, "c10d.watchdog_timeout", "seq")
-    enqueued = _numbers(signs, "c10d.work_counters", "enqueued")
-    for numbers in (waiting, enqueued):
-        lagging = _lagging(numbers)
-        if lagging is not None:
-            return Hearsay(Cause.NCCL_TIMEOUT, of_ranks([lagging], world), 0.85, False, True, told, "lagging")
-    odd = _odd_call(signs)
-    if odd:
+    if (behind := lagging(signs)) is not None:
+        return Hearsay(Cause.NCCL_TIMEOUT, of_ranks([behind], world), 0.85, False, True, told, "lagging")
+    if odd := odd_call(signs):
         where = of_ranks(odd, world)
         return Hearsay(Cause.DESYNC, where, 0.7, False, False, told, "mismatch")
     chorus = {sign.rank for sign in told if sign.rank is not None}
@@ -259,41 +272,3 @@ def _whole_nodes(absent: frozenset[int], world: World) -> bool:
     """All ranks of one node are missing, and none of any other."""
     nodes = {world.pod_of_rank[rank].node for rank in absent if rank in world.pod_of_rank}
     return len(nodes) == 1 and len(world.nodes) > 1 and set(world.ranks_on(next(iter(nodes)))) == absent
-
-
-def _numbers(signs: Iterable[Sign], name: str, key: str) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for sign in signs:
-        number = as_int(sign.captured.get(key))
-        if sign.name == name and sign.rank is not None and number is not None:
-            found.setdefault(sign.rank, number)
-    return found
-
-
-def _lagging(numbers: dict[int, int]) -> int | None:
-    """The one rank that stands behind all others, which must agree by and large."""
-    if len(numbers) < 2:
-        return None
-    lowest = min(numbers.values())
-    behind = [rank for rank, number in numbers.items() if number == lowest]
-    # Process groups count apart: numbers that scatter are not one group's and say nothing.
-    others = Counter(number for number in numbers.values() if number != lowest)
-    agree = bool(others) and max(others.values()) * 2 >= sum(others.values())
-    return behind[0] if len(behind) == 1 and agree else None
-
-
-def _odd_call(signs: Sequence[Sign]) -> list[int]:
-    """Ranks that called another collective than most at the same number: the program's own divergence."""
-    calls = {
-        sign.rank: (sign.captured.get("op"), sign.captured.get("numel"))
-        for sign in signs
-        if sign.name == "c10d.watchdog_timeout" and sign.rank is not None and "numel" in sign.captured
-    }
-    numbers = {sign.captured.get("seq") for sign in signs if sign.name == "c10d.watchdog_timeout"}
-    kinds = Counter(calls.values()).most_common()
-    if len(kinds) < 2 or len(numbers) != 1:
-        return []
-    usual = kinds[0][0]
-    return (
-        [rank for rank, call in calls.items() if call != usual] if kinds[0][1] > kinds[1][1] else list(calls)
-    )

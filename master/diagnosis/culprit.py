@@ -21,8 +21,9 @@ _FINGERPRINT = re.compile(
 )
 _TOLD_RANK = re.compile(r"(?i)\brank (\d{1,6})\b")
 # A batch system ends a whole job, Ray's driver and a check run elsewhere: who writes such a line only speaks.
-_OF_THE_JOB = ("slurm.preempted", "slurm.time_limit", "slurm.node_failure", "gpu.rerun_differs",
-               "ray.preempted")  # fmt: skip
+_OF_THE_JOB = ("slurm.preempted", "slurm.time_limit", "slurm.stopped_by", "slurm.node_failure",
+               "gpu.rerun_differs", "ray.preempted")  # fmt: skip
+_OF_CUDA = ("cuda.", "nccl.ecc", "nccl.cuda_")  # what a rank says of its device, itself or through NCCL
 # Ports and the switch fabric belong to the node, whichever rank met with them first.
 _OF_ONE_NODE = ("c10d.port_taken", "cuda.fabric", "cuda.nvlink")
 # What every rank of the job does alike is the program's, even where all sit on one node.
@@ -238,7 +239,7 @@ def _rank_of_device(
     near = [sign for sign in signs if sign.rank in here and abs(sign.at - root.lead.at) <= _BESIDE]
     ways: tuple[Iterable[int | None], ...] = (
         (world.rank_of_pid.get(as_int(sign.captured.get("pid")) or -1) for sign in machine),
-        (sign.rank for sign in near if sign.is_a("cuda.") and not sign.is_a("cuda.busy")),
+        (sign.rank for sign in near if sign.is_a(*_OF_CUDA) and not sign.is_a("cuda.busy")),
         (_numbered(sign, here) for sign in machine if world.is_whole),
         (end.rank for end in ends if end.node == node and end.signal not in (None, 15)),
         (view.rank for view in world.case.ranks if view.node == node and view.state in _STUCK),

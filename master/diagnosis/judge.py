@@ -230,7 +230,7 @@ def _root_ripens(root: Root, alarming: Sequence[Sign]) -> datetime:
 def _hearsay_ripens(heard: Hearsay, scene: Scene, alarming: Sequence[Sign]) -> datetime:
     """Somebody who has not spoken yet may be the one: victims come first."""
     first = min(sign.at for sign in alarming)
-    if heard.signs[0].is_a("c10d.watchdog_timeout"):
+    if heard.signs[0].is_a("c10d.watchdog_timeout", "c10d.work_counters"):
         return first + _FOR_THE_CHORUS
     spoke = {sign.rank for sign in scene.signs if sign.rank is not None}
     return first + (_FOR_SYMPTOMS if spoke >= scene.world.ranks else _FOR_THE_AGENT)

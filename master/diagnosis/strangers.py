@@ -25,7 +25,7 @@ _DEATHS = {
 
 
 # What is called well again, and by which sign.
-_BACK = {"storage.server": "storage.server_back", "link.down": "link.up"}
+_BACK = {"storage.server": "storage.server_back", "link.down": "link.up", "link.bond_down": "link.up"}
 
 
 def is_back(sign: Sign, signs: Sequence[Sign], case: CaseFile) -> bool:

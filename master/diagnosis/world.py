@@ -41,7 +41,7 @@ class World:
     @cached_property
     def rank_of_pid(self) -> dict[int, int]:
         """Processes whose rank somebody told."""
-        known: dict[int, int] = {}
+        known = self._listed()
         for seen in self.case.seen:
             pid = as_int(seen.data.get("pid"))
             if seen.kind in (Kind.PROCESS_STARTED, Kind.PROCESS_EXITED, Kind.STACKS):
@@ -52,6 +52,19 @@ class World:
                 pid, rank = self._launched(seen)
             if pid is not None and rank is not None:
                 known[pid] = rank
+        return known
+
+    def _listed(self) -> dict[int, int]:
+        """A launcher that ends its workers names them in the order of their ranks: if it names all."""
+        pids: dict[str, dict[int, None]] = {}
+        for seen in self.case.seen:
+            pid = as_int(captured_of(seen).get("pid"))
+            if seen.data.get("signature") == "deepspeed.killing" and pid is not None:
+                pids.setdefault(seen.node, {})[pid] = None
+        known: dict[int, int] = {}
+        for node, told in pids.items():
+            if self.is_whole and len(told) == len(self.ranks_on(node)):
+                known |= dict(zip(told, self.ranks_on(node), strict=True))
         return known
 
     def _launched(self, seen: Seen) -> tuple[int | None, int | None]:

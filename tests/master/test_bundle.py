@@ -12,7 +12,7 @@ from master.bundlewords import platform_words, probe_words
 
 DATA = Path(__file__).parent / "data"
 # Written by others than the rules: the shared cases, and those that were reviewed later.
-NAMES = ("training_faults", "reviewed_cases", "reviewed_cases_2", "reviewed_cases_3")
+NAMES = ("training_faults", "reviewed_cases", "reviewed_cases_2", "reviewed_cases_3", "reviewed_cases_4")
 CORPORA = {name: load(DATA / f"{name}.jsonl") for name in NAMES}
 WORLD = {
     "nodes": [{"name": "node-a", "ip": "10.0.0.1", "ranks": [0, 1]}, {"name": "node-b", "ranks": [2, 3]}]

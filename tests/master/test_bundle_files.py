@@ -257,3 +257,15 @@ def test_the_only_rank_whose_log_is_there_need_not_be_the_only_one(tmp_path: Pat
     write(tmp_path, **{"node-a_dmesg": ["[Mon Jan 12 05:00:47 2026] " + XID]})
     (fault,) = said(tmp_path)["faults"]
     assert fault["culprit"] == {"rank": None, "node": "a"}
+
+
+def test_a_journal_tells_that_the_cloud_takes_its_machine_back(tmp_path: Path) -> None:
+    notice = "Jan 12 03:00:05 c aws-node-termination-handler[9]: INF Got event: Kind=SPOT_ITN node=c"
+    gone = "2026-01-12 03:00:09 a:1:2 [0] NCCL WARN socketProgress: Connection closed by remote peer c<41>"
+    files = {
+        "node-a_rank0": ["2026-01-12 03:00:04 step 7 | loss 1.2", gone],
+        "node-c_journal": [notice],
+        "node-c_events": ["2026-01-12 03:00:30 node/c condition Ready=Unknown reason=NodeStatusUnknown"],
+    }
+    (fault,) = said(write(tmp_path, **files))["faults"]
+    assert (fault["cause"], fault["culprit"]["node"], fault["hardware"]) == ("preempted", "c", False)

@@ -10,7 +10,7 @@ from bench.score import Case, brief, load, score
 from master.bundle import answer, read_paths
 
 DATA = Path(__file__).parent / "data"
-NAMES = ("training_faults", "reviewed_cases", "reviewed_cases_2", "reviewed_cases_3")
+NAMES = ("training_faults", "reviewed_cases", "reviewed_cases_2", "reviewed_cases_3", "reviewed_cases_4")
 KINDS = {"kernel": "dmesg", "k8s": "events"}
 
 

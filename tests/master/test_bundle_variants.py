@@ -12,7 +12,7 @@ import pytest
 from bench.score import Case, load, mark, ours
 
 DATA = Path(__file__).parent / "data"
-NAMES = ("training_faults", "reviewed_cases", "reviewed_cases_2", "reviewed_cases_3")
+NAMES = ("training_faults", "reviewed_cases", "reviewed_cases_2", "reviewed_cases_3", "reviewed_cases_4")
 CASES = [case for name in NAMES for case in load(DATA / f"{name}.jsonl")]
 Entry = dict[str, Any]
 
