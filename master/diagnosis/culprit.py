@@ -20,9 +20,10 @@ _FINGERPRINT = re.compile(
     r"Rank (\d{1,6}) is running (?:\w+ )?collective: (\w+\(.*?)(?:, but Rank|Collectives|$)"
 )
 _TOLD_RANK = re.compile(r"(?i)\brank (\d{1,6})\b")
-# A batch system ends a whole job, Ray's driver and a check run elsewhere: who writes such a line only speaks.
+# A batch system ends a whole job, Ray's driver and a check run elsewhere, of two calls that differ either may
+# be wrong: who writes such a line only speaks.
 _OF_THE_JOB = ("slurm.preempted", "slurm.time_limit", "slurm.stopped_by", "slurm.node_failure",
-               "gpu.rerun_differs", "ray.preempted")  # fmt: skip
+               "gpu.rerun_differs", "ray.preempted", "c10d.collective_mismatch")  # fmt: skip
 _OF_CUDA = ("cuda.", "nccl.ecc", "nccl.cuda_")  # what a rank says of its device, itself or through NCCL
 # Ports and the switch fabric belong to the node, whichever rank met with them first.
 _OF_ONE_NODE = ("c10d.port_taken", "cuda.fabric", "cuda.nvlink")

@@ -87,13 +87,19 @@ def _scene(case: CaseFile, world: World, now: datetime) -> Scene:
 
 def _by_one_clock(scene: Scene) -> Scene:
     """Who felt an end before training's last step, and nothing after it, has a clock that is behind: what is
-    of that node happened later by the clock of whoever tells the steps."""
+    of that node happened later by the clock of whoever tells the steps. So has a node that others missed
+    after that step, and whose own errors all came before."""
     last = scene.case.last_step_at
     if last is None:
         return scene
     felt: dict[str, list[datetime]] = defaultdict(list)
     moments = [(end.node, end.at) for end in scene.ends]
     moments += [(sign.node, sign.at) for sign in scene.signs if sign.role is Role.SYMPTOM]
+    peers = {sign.captured.get("peer", "") for sign in scene.signs if sign.at >= last}
+    missed = {scene.world.node_at(peer) for peer in peers}
+    moments += [
+        (sign.node, sign.at) for sign in scene.signs if sign.role is Role.CULPRIT and sign.node in missed
+    ]
     for node, at in moments:
         if abs(at - last) <= CLOCKS_APART:
             felt[node].append(at)

@@ -53,5 +53,5 @@ def test_a_file_for_each_rank_tells_as_much(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_for_each_node_names_hardly_anybody_wrongly(tmp_path: Path, name: str) -> None:
     marks = marked(name, tmp_path, by_rank=False)
-    assert marks["share"] >= 0.92, marks["lost"]
+    assert marks["share"] >= 0.91, marks["lost"]
     assert (marks["wrong"] <= 1, marks["wolf"] <= 1) == (True, True)

@@ -63,4 +63,4 @@ def test_a_node_whose_clock_is_off(seconds: int, which: int) -> None:
     told = [skewed(case, case["world"]["nodes"][which]["name"], seconds) for case in many]
     share, wolf, wrong = marked(told)
     assert share >= 0.98
-    assert (wolf <= 2, wrong <= 1) == (True, True)
+    assert (wolf <= 3, wrong <= 1) == (True, True)
