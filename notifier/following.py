@@ -126,8 +126,6 @@ def _of_alert(session: Session, alert_id: str, now: datetime) -> set[int] | None
             note_step(session, "alert_followed_up", alert, kind=row.kind, n=row.n)
             if row.kind == Kind.ESCALATE:
                 _keep_apart(session, row, now)
-        if step.since is not None:
-            row.spec = {**row.spec, "since": step.since.isoformat()}
         if step.again_at is None:
             session.delete(row)
         else:
@@ -160,7 +158,7 @@ def _standing(session: Session, alert: Alert, now: datetime) -> Standing:
         is_acked=alert.acked_at is not None,
         silenced_until=hush.ends_at if hush is not None else None,
         untold_until=untold_until(rows, now),
-        told_at=told_at(rows, alert.created_at),
+        told_at=min((row.created_at for row in rows), default=None),
     )
 
 
@@ -171,16 +169,6 @@ def untold_until(rows: Sequence[Delivery], now: datetime) -> datetime | None:
     ]
     later = [moment for moment in moments if moment is not None and moment > now]
     return min(later) if later and len(later) == len(rows) else None
-
-
-def told_at(rows: Sequence[Delivery], created_at: datetime) -> datetime | None:
-    """When the first was told, or was found to be out of reach; None: all of them are about to be."""
-    moments = [
-        row.first_attempt_at or row.delivered_at or row.created_at
-        for row in rows
-        if row.first_attempt_at is not None or row.state not in ("pending", "sending")
-    ]
-    return min(moments, default=None if rows else created_at)
 
 
 def _told(session: Session, alert: Alert) -> Sequence[Delivery]:

@@ -47,7 +47,7 @@ class Standing:
     """How an alert stands when a follow-up of it is due.
 
     `untold_until`: nobody was told of it yet, because its rules want to wait (quiet hours, `for_s`): nobody
-    could have acknowledged it. `told_at`: since when somebody may know of it; None: it is about to be told.
+    could have acknowledged it. `told_at`: when the first was to be told; None: with the alert.
     """
 
     created_at: datetime
@@ -60,12 +60,10 @@ class Standing:
 
 @dataclass(frozen=True)
 class Step:
-    """What is done now; `again_at`: when it is looked at next, None: never again; `since`: from when on it
-    counts."""
+    """What is done now; `again_at`: when it is looked at next, None: never again."""
 
     do: Do
     again_at: datetime | None = None
-    since: datetime | None = None
 
 
 def planned(config: AlertConfigModel, facts: AlertFacts, created_at: datetime) -> Iterator[Planned]:
@@ -107,17 +105,15 @@ def due(kind: Kind, spec: Mapping[str, Any], standing: Standing, now: datetime) 
 
 
 def _escalated(spec: Mapping[str, Any], standing: Standing, now: datetime) -> Step:
-    """Counted from the first telling: before, nobody could have taken it on. What is about to be told when a
-    step is due (a silence has ended, no worker ran) is taken for told now, be it ever so late."""
+    """Counted from the alert, be its channels ever so slow; where it was kept back, from when the
+    first was to be told: before, nobody could have taken it on."""
     after = timedelta(seconds=spec["after_s"])
     if standing.silenced_until:
         return Step(Do.WAIT, min(standing.silenced_until, now + SILENCED_AGAIN))
     if standing.untold_until:
         return Step(Do.WAIT, standing.untold_until + after)
-    start = datetime.fromisoformat(spec["since"]) if "since" in spec else standing.told_at
-    if start is None:
-        return Step(Do.WAIT, now + after, since=now)
-    return Step(Do.TELL) if start + after <= now else Step(Do.WAIT, start + after)
+    due_at = (standing.told_at or standing.created_at) + after
+    return Step(Do.TELL) if due_at <= now else Step(Do.WAIT, due_at)
 
 
 def next_beat(start: datetime, every: timedelta, now: datetime) -> datetime:

@@ -116,27 +116,17 @@ def test_steps_of_the_same_moment_are_told_together(store: Store) -> None:
     assert [row.channel for row in log(store)] == ["im", "sms", "phone"]
 
 
-def test_what_no_worker_has_told_yet_is_escalated_from_when_it_is(store: Store) -> None:
+def test_a_slow_channel_keeps_no_step_back(store: Store) -> None:
+    """Its message waits for its turn yet: the step counts from the alert."""
     escalating(store)
     told(store, incident("jobHang", severity="error"))
-    followed(store, at(60))  # a worker has just begun: the message itself goes out now
+    followed(store, at(4.9))
     assert [row.channel for row in log(store)] == ["im"]
-    become(store, "im", "delivered", first_attempt_at=at(60))
-    followed(store, at(64.9))
-    assert len(log(store)) == 1
-    followed(store, at(65))
-    followed(store, at(75))
-    assert [row.channel for row in log(store)] == ["im", "sms", "phone", "im"]
-
-
-def test_what_cannot_be_told_is_escalated_nevertheless(store: Store) -> None:
-    """Its turn does not come: a step waits for that once, and not for ever."""
-    escalating(store)
-    told(store, incident("jobHang", severity="error"))
-    for minutes in (5, 9.9, 10):
-        assert [row.channel for row in log(store)] == ["im"]
-        followed(store, at(minutes))
+    followed(store, at(5))
     assert [row.channel for row in log(store)] == ["im", "sms"]
+    become(store, "im", "delivered", first_attempt_at=at(6))
+    followed(store, at(15))
+    assert [row.channel for row in log(store)] == ["im", "sms", "phone", "im"]
 
 
 def test_what_a_broken_channel_holds_is_escalated_as_planned(store: Store) -> None:

@@ -62,8 +62,7 @@ def test_what_is_kept_of_a_rule_neither_waits_again_nor_reminds_of_reminders() -
     assert (kept["for_s"], kept["remind_every_s"], kept["quiet_hours"]) == (0, 0, "22:00-08:00")
 
 
-OPEN = Standing(NOW, told_at=NOW)
-STARTING = Standing(NOW)
+OPEN = Standing(NOW)
 LATELY = Standing(NOW, told_at=after(60))
 SILENCED = Standing(NOW, silenced_until=after(3600))
 SHORTLY = Standing(NOW, silenced_until=after(310))
@@ -72,11 +71,6 @@ DUE = {
     "escalation of what nobody was told of yet": (Kind.ESCALATE, QUIET, Step(Do.WAIT, after(3600 + 300))),
     "reminder of what nobody was told of yet": (Kind.REMIND, QUIET, Step(Do.TELL, after(400))),
     "escalation of an open alert": (Kind.ESCALATE, OPEN, Step(Do.TELL)),
-    "escalation of what is about to be told": (
-        Kind.ESCALATE,
-        STARTING,
-        Step(Do.WAIT, after(600), since=after(300)),
-    ),
     "escalation of what was told late": (Kind.ESCALATE, LATELY, Step(Do.WAIT, after(360))),
     "escalation of an acknowledged one": (Kind.ESCALATE, Standing(NOW, is_acked=True), Step(Do.DROP)),
     "escalation of what is over": (Kind.ESCALATE, Standing(NOW, is_open=False), Step(Do.DROP)),
