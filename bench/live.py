@@ -1,13 +1,13 @@
 """Every fault of the kit once, on a live PyTorch job of two pods, with the settings as they come: how soon it
 is noticed, what it is called, who is named.
 
-    python bench/live.py [FAULT …]
+    python bench/live.py [FAULT …] [-v]
 """
 
+import argparse
 import shlex
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import master.demo
 from channels.standin import StandIn
+from master.cli.errors import CommandError
 from master.demo.town import Town, town, wait_for
 from master.inject import FAULTS, Fault, Ground, find
 from master.inject.catalogue import APART
@@ -36,6 +37,7 @@ class Bench:
     place: Town
     job: str = ""
     command: str = ""
+    is_loud: bool = False
 
     def run(self, fault: Fault) -> bool:
         """One fault; prints its row. Whether it was called what it is."""
@@ -58,7 +60,7 @@ class Bench:
         is_right = is_right and len(self._events()) == len(events) + 1
         print(ROW.format(fault.name, *took, event["fault_class"], event["cause"], culprit,
                          event["decision"]["action"], "" if is_right else "WRONG"))  # fmt: skip
-        if not is_right or "-v" in sys.argv:
+        if not is_right or self.is_loud:
             print(f"    rank {done.rank} was struck at step {step}: {event['reason']}; {event['evidence']}")
             print(f"    {[(one['fault_class'], one['cause']) for one in self._events()]}, then {again}")
         for node in event["decision"]["isolate_nodes"]:
@@ -134,16 +136,22 @@ def _seconds(moment: str | None, since: datetime) -> str:
     return "-" if moment is None else f"{(datetime.fromisoformat(moment) - since).total_seconds():.2f}"
 
 
-def chosen() -> Iterator[Fault]:
-    names = [word for word in sys.argv[1:] if not word.startswith("-")]
-    yield from (find(name) for name in names) if names else FAULTS
+def _named(name: str) -> Fault:
+    try:
+        return find(name)
+    except CommandError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("faults", nargs="*", metavar="FAULT", help="left out: all", type=_named)
+    parser.add_argument("-v", action="store_true", help="what was said of each")
+    given = parser.parse_args()
     print(ROW.format("fault", "detected", "decided", "training", "class", "cause", "culprit", "action", ""))
     with StandIn() as providers, town(providers.smtp_url, "en", keep=False) as place:
-        bench = Bench(place)
-        wrong = [fault.name for fault in chosen() if not bench.run(fault)]
+        bench = Bench(place, is_loud=given.v)
+        wrong = [fault.name for fault in given.faults or FAULTS if not bench.run(fault)]
     print(f"wrong: {', '.join(wrong) or 'none'}")
     return 1 if wrong else 0
 
