@@ -34,7 +34,6 @@ _LAST_WORDS = frozenset({"jobFailed", "jobGaveUp"})
 DELETED, FAILED, STOPPED, SUCCEEDED = "deleted", "failed", "stopped", "succeeded"
 ENDED = {
     DELETED: {"zh": "任务已删除", "en": "The job was deleted"},
-    FAILED: {"zh": "任务已失败", "en": "The job has failed"},
     STOPPED: {"zh": "任务已停止", "en": "The job was stopped"},
     SUCCEEDED: {"zh": "任务已成功结束", "en": "The job has succeeded"},
 }
@@ -91,11 +90,13 @@ def tell_state(session: Session, job: Job, item: str, now: datetime) -> None:
 
 
 def close_all(session: Session, job_id: str, end: str, now: datetime) -> None:
-    """The job has ended (`end` in ENDED): what was told of it is no open matter any more, but that it failed,
-    unless it is deleted. Whoever was told hears of it."""
+    """The job has ended: what was told of it is no open matter any more, but that it failed, unless it is
+    deleted. Whoever was told hears of it, but where it has failed: that is told, and is no good news."""
     for alert in _open(session, Alert.job_id == job_id):
-        if end == DELETED or not _LAST_WORDS.intersection(alert.items):
-            _resolve(session, Alert.id == alert.id, "", dict, now, ENDED[end])
+        if end == FAILED and not _LAST_WORDS.intersection(alert.items):
+            close(session, alert, now)
+        elif end == DELETED or not _LAST_WORDS.intersection(alert.items):
+            _resolve(session, Alert.id == alert.id, "", dict, now, ENDED.get(end))
 
 
 def close_agent_lost(session: Session, pod: Pod, now: datetime) -> None:

@@ -138,7 +138,7 @@ def test_a_channel_of_the_turn_that_was_deleted_is_said(store: Store) -> None:
 
 @pytest.mark.usefixtures("rota")
 def test_rules_and_names_may_name_a_list_and_nothing_unknown(store: Store) -> None:
-    rule = {"channels": ["night"], "fallback": ["night"]}
+    rule = {"channels": ["alice"], "fallback": ["night"]}
     config = {"rules": [rule], "escalation": [{"after_s": 60, "channels": ["night"]}]}
     with store.read() as session:
         check_channels(session, AlertConfigModel.model_validate(config), "default", "q1")
