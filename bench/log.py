@@ -9,7 +9,6 @@ HTTP, over one connection, one request at a time. Exit code 0: p99 is under 20 m
 """
 
 import argparse
-import base64
 import http.client
 import json
 import os
@@ -32,8 +31,10 @@ from sqlalchemy import Engine, select
 from bench.logrows import CHANNELS, JOBS, NODES, RAREST, Plan, delivery_id, fill, join
 from notifier.auth import NewToken, Role, create_token
 from notifier.clock import rfc3339, utcnow
+from notifier.deliveries import DELIVERIES
 from notifier.migrations import migrate
 from notifier.model import Delivery
+from notifier.pages import cursor_of
 from notifier.storage import Store, make_engine
 
 KEY = "a key for the bench, long enough"
@@ -49,8 +50,7 @@ def asked(plan: Plan) -> dict[str, Ask]:
     """What is asked for, by name; the values are other ones each time."""
 
     def cursor(chance: random.Random) -> str:
-        name = delivery_id(plan, chance.randrange(plan.rows))
-        return base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
+        return cursor_of(delivery_id(plan, chance.randrange(plan.rows)), DELIVERIES)
 
     def moment(chance: random.Random) -> str:
         return rfc3339(plan.moment(chance.randrange(plan.rows)))
@@ -124,7 +124,7 @@ def server(url: str, folder: Path) -> Iterator[psutil.Process]:
     environment = {**os.environ, "FAULTCAST_DATABASE_URL": url, "FAULTCAST_SECRET_KEY": KEY}
     environment |= {"FAULTCAST_DATA_DIR": str(folder), "FAULTCAST_BIND": ADDRESS}
     environment |= {"FAULTCAST_LOCAL_NODES": "1"}  # what runs jobs is not what is measured
-    command = [Path(sys.executable).with_name("faultcast"), "server"]
+    command: list[str | Path] = [Path(sys.executable).with_name("faultcast"), "server"]
     with (folder / "server.log").open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
     try:

@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,7 @@ def test_a_line_by_the_hundred_is_told_as_a_sample(tmp_path: Path) -> None:
 def test_a_machine_that_stands_still_between_two_looks_misdates_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stalls = iter([0.2, 0.0, 0.2])
+    stalls = chain([0.2, 0.0, 0.2], repeat(0.0))  # a busy machine may stand still once more
 
     def stalling() -> datetime:
         time.sleep(next(stalls))
