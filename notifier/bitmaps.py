@@ -122,10 +122,11 @@ def descending(data: bytes) -> Iterator[int]:
     return common([data])
 
 
-def _standing(numbers: Iterable[int], bits: bytes, start: int) -> list[int]:
+def _standing(numbers: Sequence[int], bits: bytes, start: int) -> list[int]:
     """Those whose bit is set, of bits from that byte on."""
-    size = len(bits) - start
-    return [one for one in numbers if one >> 3 < size and bits[(one >> 3) + start] >> (one & 7) & 1]
+    data = bits[start:]
+    inside = numbers[: bisect_left(numbers, len(data) << 3)]
+    return [one for one in inside if data[one >> 3] >> (one & 7) & 1]
 
 
 def _numbers(data: bytes) -> "array[int]":

@@ -115,7 +115,7 @@ class _Together(_Apart):
     def __init__(self, session: Session, terms: Sequence[bytes], span: tuple[int, int]) -> None:
         super().__init__(session)
         bottom, top = (block >> stretches.SHIFT for block in span)
-        self._several = meetingreads.Together(session, (*terms[:2], LATE), (bottom, top))
+        self._several = meetingreads.Together(session, (*terms[:2], LATE), (bottom, top), terms[2:])
         self._known: Mapping[bytes, Stretches] = {}
 
     def newest(self, lead: bytes, span: tuple[int, int], size: int) -> tuple[Stretches, int]:  # noqa: ARG002
@@ -123,7 +123,10 @@ class _Together(_Apart):
         return self._known[lead], max(span[0], low << stretches.SHIFT)
 
     def of(self, term: bytes, which: Sequence[int]) -> Stretches:
-        return self._known[term] if term in self._known else super().of(term, which)
+        if term in self._known:
+            return self._known[term]
+        known = self._several.known(term, which)
+        return super().of(term, which) if known is None else known
 
 
 def _led(

@@ -104,15 +104,18 @@ def newest_stretches(session: Session, term: bytes, span: tuple[int, int], most:
 class Together:
     """Stretches of several terms in a span of them, read from the newest down, so many bytes at once.
 
-    What there is, is looked at once for a question; and on PostgreSQL which of it is known from before.
+    What there is, is looked at once for a question; and on PostgreSQL which of it is known from before. Of
+    `others` nothing is read.
     """
 
-    def __init__(self, session: Session, terms: Iterable[bytes], span: tuple[int, int]) -> None:
+    def __init__(
+        self, session: Session, terms: Iterable[bytes], span: tuple[int, int], others: Iterable[bytes] = ()
+    ) -> None:
         self._session, self._bottom = session, span[0]
         self._memory = _memory(session)
         self._there: dict[int, dict[bytes, kept.Known | int]] = {}  # as known, or how many bytes it has
         self._terms = list(terms)
-        values = {"terms": self._terms, "low": span[0], "top": span[1]}
+        values = {"terms": [*self._terms, *others], "low": span[0], "top": span[1]}
         for term, stretch, size, *version in _rows(
             session, _SIZES if self._memory is None else _VERSIONS, values
         ):
@@ -125,17 +128,27 @@ class Together:
         found: dict[bytes, Stretches] = {term: {} for term in self._terms}
         for stretch, rows in self._there.items():
             if low <= stretch <= top:
-                for term, row in rows.items():
-                    if isinstance(row, kept.Known):  # else it is gone meanwhile
+                for term in self._terms:
+                    if isinstance(row := rows.get(term), kept.Known):  # else it is gone meanwhile
                         found[term][stretch] = row.width, row.bits
         return found, low
+
+    def known(self, term: bytes, which: Sequence[int]) -> Stretches | None:
+        """Those of one of the others; None: some of them must be read."""
+        rows = {stretch: self._there[stretch].get(term) for stretch in which if stretch in self._there}
+        if any(isinstance(row, int) for row in rows.values()):
+            return None
+        return {
+            stretch: (row.width, row.bits) for stretch, row in rows.items() if isinstance(row, kept.Known)
+        }
 
     def _read(self, top: int, most: int) -> int:
         """Down to which one all is known then."""
         low, size = self._bottom, 0
         unknown: dict[int, list[bytes]] = {}
         for stretch in sorted((one for one in self._there if one <= top), reverse=True):
-            sizes = {term: row for term, row in self._there[stretch].items() if isinstance(row, int)}
+            rows = self._there[stretch]
+            sizes = {term: row for term in self._terms if isinstance(row := rows.get(term), int)}
             size += sum(sizes.values())
             if sizes and unknown and size > most:
                 low = stretch + 1
