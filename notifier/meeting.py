@@ -21,6 +21,7 @@ FIRST, LARGEST = 8, 2048  # blocks of a lot
 GROWS, LEAPS = 4, 256  # by how much the next one is larger; where there was nothing at all
 RARE = 4  # a lead is everywhere when it is in more than a quarter of the first blocks
 TOGETHER = 384 << 10  # bytes that are read at once: of more, each takes twice as long
+WIDE = 2  # stretches of the first step; what is known already needs no reading, and time all the same
 
 
 class Area(NamedTuple):
@@ -117,9 +118,11 @@ class _Together(_Apart):
         bottom, top = (block >> stretches.SHIFT for block in span)
         self._several = meetingreads.Together(session, (*terms[:2], LATE), (bottom, top), terms[2:])
         self._known: Mapping[bytes, Stretches] = {}
+        self._wide = WIDE
 
     def newest(self, lead: bytes, span: tuple[int, int], size: int) -> tuple[Stretches, int]:  # noqa: ARG002
-        self._known, low = self._several.below(span[1] >> stretches.SHIFT, TOGETHER)
+        self._known, low = self._several.below(span[1] >> stretches.SHIFT, TOGETHER, self._wide)
+        self._wide *= GROWS
         return self._known[lead], max(span[0], low << stretches.SHIFT)
 
     def of(self, term: bytes, which: Sequence[int]) -> Stretches:

@@ -122,9 +122,10 @@ class Together:
             known = self._memory and self._memory.get((term, stretch), (version[0], version[1]))
             self._there.setdefault(stretch, {})[term] = known or size
 
-    def below(self, top: int, most: int) -> tuple[dict[bytes, Stretches], int]:
-        """From one downwards, about `most` bytes of what is not known yet; with the lowest one."""
-        low = self._read(top, most)
+    def below(self, top: int, most: int, wide: int) -> tuple[dict[bytes, Stretches], int]:
+        """From one downwards, `wide` of them and about `most` bytes of what is not known yet; with the lowest
+        one."""
+        low = self._read(max(self._bottom, top - wide + 1), top, most)
         found: dict[bytes, Stretches] = {term: {} for term in self._terms}
         for stretch, rows in self._there.items():
             if low <= stretch <= top:
@@ -142,11 +143,11 @@ class Together:
             stretch: (row.width, row.bits) for stretch, row in rows.items() if isinstance(row, kept.Known)
         }
 
-    def _read(self, top: int, most: int) -> int:
+    def _read(self, low: int, top: int, most: int) -> int:
         """Down to which one all is known then."""
-        low, size = self._bottom, 0
+        size = 0
         unknown: dict[int, list[bytes]] = {}
-        for stretch in sorted((one for one in self._there if one <= top), reverse=True):
+        for stretch in sorted((one for one in self._there if low <= one <= top), reverse=True):
             rows = self._there[stretch]
             sizes = {term: row for term in self._terms if isinstance(row := rows.get(term), int)}
             size += sum(sizes.values())
@@ -188,7 +189,7 @@ def stretches_of(session: Session, term: bytes, which: Sequence[int]) -> Stretch
         return {}
     low, top = min(which), max(which)
     if len(which) * _FEW >= top - low:
-        return Together(session, [term], (low, top)).below(top, sys.maxsize)[0][term]
+        return Together(session, [term], (low, top)).below(top, sys.maxsize, top - low + 1)[0][term]
     rows = _rows(session, _STRETCHES_NAMED, {"term": term, "stretches": list(which)})
     return {stretch: (width, bits) for stretch, width, bits in rows}
 
