@@ -93,10 +93,12 @@ def close_all(session: Session, job_id: str, end: str, now: datetime) -> None:
     """The job has ended: what was told of it is no open matter any more, but that it failed, unless it is
     deleted. Whoever was told hears of it, but where it has failed: that is told, and is no good news."""
     for alert in _open(session, Alert.job_id == job_id):
-        if end == FAILED and not _LAST_WORDS.intersection(alert.items):
+        if end != DELETED and _LAST_WORDS.intersection(alert.items):
+            continue
+        if end == FAILED:
             close(session, alert, now)
-        elif end == DELETED or not _LAST_WORDS.intersection(alert.items):
-            _resolve(session, Alert.id == alert.id, "", dict, now, ENDED.get(end))
+        else:
+            _resolve(session, Alert.id == alert.id, "", dict, now, ENDED[end])
 
 
 def close_agent_lost(session: Session, pod: Pod, now: datetime) -> None:

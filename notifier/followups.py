@@ -105,8 +105,8 @@ def due(kind: Kind, spec: Mapping[str, Any], standing: Standing, now: datetime) 
 
 
 def _escalated(spec: Mapping[str, Any], standing: Standing, now: datetime) -> Step:
-    """Counted from the alert, be its channels ever so slow; where it was kept back, from when the
-    first was to be told: before, nobody could have taken it on."""
+    """Counted from the alert, be its channels ever so slow; where it was kept back, from when the first was
+    to be told: before, nobody could have taken it on."""
     after = timedelta(seconds=spec["after_s"])
     if standing.silenced_until:
         return Step(Do.WAIT, min(standing.silenced_until, now + SILENCED_AGAIN))
