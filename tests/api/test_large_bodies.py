@@ -1,15 +1,14 @@
 """Over real sockets: whoever sends too much can read why, whether it was announced or not."""
 
 import socket
-import threading
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
-import uvicorn
 from fastapi import FastAPI
 
 from notifier.api.edge import MAX_BODY, Edge
-from tests.conftest import wait_for
+from tests.serving import served
 
 MIB = 1024 * 1024
 HEAD = b"POST /api/v1/alerts HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -19,13 +18,10 @@ HEAD = b"POST /api/v1/alerts HTTP/1.1\r\nHost: x\r\nContent-Type: application/js
 def port() -> Iterator[int]:
     app = FastAPI()
     app.add_middleware(Edge)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, lifespan="off"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    wait_for(lambda: server.started)
-    yield server.servers[0].sockets[0].getsockname()[1]
-    server.should_exit = True
-    thread.join()
+    with served(app) as url:
+        port = urlsplit(url).port
+        assert port is not None
+        yield port
 
 
 def read(sock: socket.socket) -> bytes:

@@ -1,12 +1,10 @@
 """The command line on a real API: `faultcast(…)` answers exit code, stdout and stderr."""
 
-import threading
 from collections.abc import Callable, Iterator
 from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
-import uvicorn
 from fastapi import FastAPI
 
 from channels.transport import Network
@@ -20,7 +18,7 @@ from notifier.secretbox import SecretBox
 from notifier.settings import Settings
 from notifier.storage import Store, make_engine
 from tests.cli.playedserver import only_asking
-from tests.conftest import wait_for
+from tests.serving import served
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -38,13 +36,8 @@ def server(sqlite_url: str, tmp_path: Path) -> Iterator[str]:
     with store.write() as session:
         _, token = create_token(session, NewToken("ops", Role.ADMIN), utcnow())
     (tmp_path / "admin.token").write_text(token)
-    running = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, lifespan="off"))
-    thread = threading.Thread(target=running.run)
-    thread.start()
-    wait_for(lambda: running.started)
-    yield f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}"
-    running.should_exit = True
-    thread.join()
+    with served(app) as url:
+        yield url
     engine.dispose()
 
 

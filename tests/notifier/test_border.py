@@ -1,20 +1,17 @@
 """An error of ours: one answer, one line in the log without its words, and none of it in the server's own."""
 
 import logging
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from notifier.api.refusals import answers_problems
-from tests.conftest import wait_for
+from tests.serving import served
 
 CANARY = "hunter2"
 
@@ -41,18 +38,6 @@ def app() -> FastAPI:
         return StreamingResponse(pieces())
 
     return app
-
-
-@contextmanager
-def served(app: FastAPI) -> Iterator[str]:
-    """Its log is whole once the block is left."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, lifespan="off"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    wait_for(lambda: server.started)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
 
 
 def only(lines: list[EventDict]) -> EventDict:
