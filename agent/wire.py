@@ -16,6 +16,7 @@ MAX_OBSERVATIONS = 500
 MAX_TEXT = 8192  # characters of one line; longer ones are cut in the middle
 MAX_STEP_DIGITS = 12  # as many as agent/steps.py reads in a log
 MAX_CONDITIONS = 64  # of one node at once, of each sort; as many events
+FEW_CPU = 0.02  # of one core: less is no work, but the threads of a runtime that look after their sockets
 MAX_MESSAGE = 2000  # characters of a condition or event of Kubernetes
 
 

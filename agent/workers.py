@@ -12,10 +12,9 @@ from agent.exits import Exit, Watched
 from agent.framing import RankMap
 from agent.ranks import Member, PodShape, Worker, assign, is_python
 from agent.redact import command_line
-from agent.wire import Kind, Observation
+from agent.wire import FEW_CPU, Kind, Observation
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-_IDLE_CPU = 0.02  # of one core, as in master/casefile.py
 _YOUNG_S = 10.0  # a process may still replace its program (exec) and with it its environment
 _STATES = {"I": "S", "P": "S", "W": "S", "x": "X"}  # t stays t: a debugger holds it, which is no fault
 _LOG_GRACE_S = 0.05  # last words may still be on their way through a pipe
@@ -185,7 +184,7 @@ class Workers:
         helper threads."""
         now, marks = time.monotonic(), (own.start, own.state, switches)
         before, since, ticks = self._stood.get(own.pid, (None, now, own.ticks))
-        if before != marks or own.ticks - ticks > _IDLE_CPU * _TICKS_A_SECOND * (now - since):
+        if before != marks or own.ticks - ticks > FEW_CPU * _TICKS_A_SECOND * (now - since):
             since, ticks = now, own.ticks
         live = {worker.pid for worker in self.waiting()}
         kept = {pid: stood for pid, stood in self._stood.items() if pid in live}

@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import Any
 
 FEW_BYTES = 256 * 1024  # between two looks: less is no work, but a thread that tells figures or reads /proc
-FEW_CPU = 0.02  # of one core: less is no work, but the threads of a runtime that look after their sockets
 
 
 class FaultClass(StrEnum):

@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.wire import Kind
+from agent.wire import FEW_CPU, Kind
 from master.casefile import (
     FEW_BYTES,
-    FEW_CPU,
     Action,
     CaseFile,
     Diagnosis,
